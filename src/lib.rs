@@ -1,1 +1,3 @@
-//! x
+//! skeleton
+pub mod ports;
+pub mod pure;

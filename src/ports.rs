@@ -1,0 +1,184 @@
+//! What the pipeline needs of the outside world, each method with its contract. Real servers implement
+//! these in `io`; tests implement them in memory, and one suite holds both to the same contract.
+
+use std::time::Duration;
+
+use crate::pure::group_key::GroupKey;
+use crate::pure::publish::{Publish, PublishReply};
+use crate::pure::seq::TopicPartition;
+
+/// A failure of the outside world, told so that an operator can act on it.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}{}", hint.as_deref().map(|hint| format!("\n  remedy: {hint}")).unwrap_or_default())]
+pub struct PortError {
+    pub kind: Trouble,
+    /// What failed and where (address, topic, file), with the cause.
+    pub what: String,
+    /// What the operator can do.
+    pub hint: Option<String>,
+}
+
+/// What a caller may do about a [`PortError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// May pass by itself: try again with backoff.
+    Transient,
+    /// Stays until somebody changes something.
+    Permanent,
+}
+
+impl PortError {
+    pub fn transient(what: impl Into<String>) -> Self {
+        PortError {
+            kind: Trouble::Transient,
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    pub fn permanent(what: impl Into<String>) -> Self {
+        PortError {
+            kind: Trouble::Permanent,
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn is_transient(&self) -> bool {
+        self.kind == Trouble::Transient
+    }
+}
+
+pub type PortResult<T> = Result<T, PortError>;
+
+/// A record as the log delivers it, borrowed from the client's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
+    /// Which of the assigned partitions: its index in the slice given to [`Log::assign`].
+    pub slot: usize,
+    pub offset: i64,
+    /// Milliseconds since the epoch as the log says, for ages only.
+    pub timestamp_ms: Option<i64>,
+    /// The bytes of the message key; `None` is a null key.
+    pub key: Option<&'a [u8]>,
+    /// The bytes of the message; `None` is a tombstone, which an empty value is not.
+    pub value: Option<&'a [u8]>,
+}
+
+/// One thing that [`Log::poll`] delivers.
+#[derive(Clone, Copy, Debug)]
+pub enum LogItem<'a> {
+    Record(RecordRef<'a>),
+    /// The partition has been read to its present end; `next_offset` lies behind transaction markers too.
+    End {
+        slot: usize,
+        next_offset: i64,
+    },
+}
+
+/// First offset held and the offset after the last readable one (read_committed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub low: i64,
+    pub high: i64,
+}
+
+/// A partitioned log, read by one reader.
+///
+/// # Contract
+/// - After [`assign`](Log::assign), records of a partition come in offset order, starting at the first record
+///   at or after the offset given. Nothing is skipped; a record may come twice.
+/// - Nothing is read of a partition that was not assigned.
+/// - An offset outside the log is a permanent error from `poll`, never a silent reset. A passing error is
+///   transient: calling again goes on where it stopped.
+pub trait Log: Send {
+    /// All partitions that the topics have now, sorted.
+    fn partitions(&mut self) -> PortResult<Vec<TopicPartition>>;
+
+    /// The bounds of a partition now.
+    fn bounds(&mut self, partition: &TopicPartition) -> PortResult<Bounds>;
+
+    /// Replaces the assignment: read these partitions from these offsets.
+    fn assign(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()>;
+
+    /// Hands up to `records_max` items to `sink`; waits up to `wait` for the first, never for a second.
+    /// Returns how many.
+    fn poll(
+        &mut self,
+        records_max: usize,
+        wait: Duration,
+        sink: &mut dyn FnMut(LogItem<'_>),
+    ) -> PortResult<usize>;
+
+    /// Tells lag tools how far the base is. Advice: never read back, and a failure is only logged.
+    fn advise(&mut self, next: &[(TopicPartition, i64)]);
+}
+
+/// The meta hash of a view, fields as they are stored; empty where the view is absent.
+pub type Meta = std::collections::BTreeMap<String, String>;
+
+/// The fields of one published row, as stored.
+pub type StoredFields = std::collections::BTreeMap<String, String>;
+
+/// A range of a view as one atomic read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeRead {
+    pub meta: Meta,
+    /// Index entries in order, each with its row's fields (empty where the row is missing).
+    pub rows: Vec<(String, StoredFields)>,
+}
+
+/// Where views are published.
+///
+/// # Contract
+/// - [`publish`](ViewStore::publish) is atomic: all of it happens, or nothing. An error leaves the outcome
+///   unknown; the caller reads the cursor again before it does anything else, and never sends again blindly.
+/// - A read shows one instant.
+/// - After an error the next call opens a new connection.
+pub trait ViewStore: Send {
+    /// The meta of a view.
+    fn read_meta(&mut self, object: &str) -> PortResult<Meta>;
+
+    /// Compares the cursor and, where it matches, writes groups and meta.
+    /// `columns` names the fields of [`GroupValue::Measures`](crate::pure::publish::GroupValue) in order.
+    fn publish(
+        &mut self,
+        object: &str,
+        columns: &[String],
+        publish: &Publish,
+    ) -> PortResult<PublishReply>;
+
+    /// Meta and up to `limit` (at most 1,000) entries of the index with `after < entry`, and `entry <= through`
+    /// where that is given; `None` reads from the start, or to the end.
+    fn read_range(
+        &mut self,
+        object: &str,
+        after: Option<&str>,
+        through: Option<&str>,
+        limit: usize,
+    ) -> PortResult<RangeRead>;
+
+    /// Meta and the fields of the rows named, as one atomic read; fields are empty where there is no row.
+    fn read_rows(
+        &mut self,
+        object: &str,
+        keys: &[GroupKey],
+    ) -> PortResult<(Meta, Vec<StoredFields>)>;
+
+    /// One step of a walk over all row keys that have no index entry, whatever is behind them. Starts with
+    /// cursor 0 and ends when 0 comes back. Returns the encoded group keys as found, valid or not.
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)>;
+}
+
+/// The time, so that tests can hold it.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since the epoch: for ages and records, never for order.
+    fn wall_ms(&self) -> i64;
+    /// Milliseconds that never go back, from any start: for time-outs.
+    fn monotonic_ms(&self) -> u64;
+}

@@ -1,0 +1,6 @@
+//! Functions of their arguments: no clock, no I/O, no async.
+pub mod group_key;
+pub mod publish;
+pub mod schema;
+pub mod seq;
+pub mod value;
