@@ -3,9 +3,14 @@
 
 use std::time::Duration;
 
+use crate::pure::apply::Stored;
+use crate::pure::base::{Answer, Head, Letter, LetterState, NewLetter, PartitionState, Request, TableState};
+use crate::pure::event::Image;
 use crate::pure::group_key::GroupKey;
-use crate::pure::publish::{Publish, PublishReply};
-use crate::pure::seq::TopicPartition;
+use crate::pure::publish::{GroupValue, Publish, PublishReply};
+use crate::pure::seq::{Commit, Seq, TopicPartition};
+use crate::pure::value::Value;
+use crate::pure::watermark::{ChangedRuns, Run};
 
 /// A failure of the outside world, told so that an operator can act on it.
 #[derive(Debug, thiserror::Error)]
@@ -181,4 +186,79 @@ pub trait Clock: Send + Sync {
     fn wall_ms(&self) -> i64;
     /// Milliseconds that never go back, from any start: for time-outs.
     fn monotonic_ms(&self) -> u64;
+}
+
+/// The writer's side of a base: the only connection that changes it.
+///
+/// # Contract
+/// - Everything between [`begin`](BaseWriter::begin) and [`commit`](BaseWriter::commit) happens at once or
+///   not at all (P1). After any error the caller rolls back and restores its own state from the base.
+/// - Only one writer exists for a file; the lock is held for its whole life.
+pub trait BaseWriter: Send {
+    fn partitions(&mut self) -> PortResult<Vec<PartitionState>>;
+    fn table_state(&mut self, table: usize) -> PortResult<TableState>;
+    /// Dense runs above the watermark.
+    fn runs(&mut self, table: usize) -> PortResult<Vec<Run>>;
+    /// Open dead letters of a table and the greatest watermark that each allows.
+    fn holds(&mut self, table: usize) -> PortResult<Vec<(i64, Option<Seq>)>>;
+
+    fn begin(&mut self) -> PortResult<()>;
+    /// The latest event of a key, whose parts are given in key order.
+    fn stored(&mut self, table: usize, key: &[&Value]) -> PortResult<Option<Stored>>;
+    /// Makes an event the latest of its key. `replaces` says whether [`stored`](BaseWriter::stored) found one.
+    fn store(&mut self, table: usize, seq: Seq, image: &Image, replaces: bool) -> PortResult<()>;
+    /// Marks a group as changed by this commit.
+    fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<()>;
+    /// Adds to the history: this event touched this group.
+    fn append_change(&mut self, change: &Change<'_>) -> PortResult<()>;
+    /// Stores a partition; a new one (id 0) gets its number, which is returned.
+    fn save_partition(&mut self, partition: &PartitionState) -> PortResult<i64>;
+    fn save_table(&mut self, table: usize, state: &TableState) -> PortResult<()>;
+    fn save_runs(&mut self, table: usize, changed: &ChangedRuns) -> PortResult<()>;
+    fn add_letter(&mut self, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64>;
+    fn save_hold(&mut self, letter: i64, cap: Option<Seq>) -> PortResult<()>;
+    fn open_letters(&mut self, only: Option<i64>, after: i64, limit: usize) -> PortResult<Vec<Letter>>;
+    fn resolve_letter(&mut self, letter: i64, state: LetterState, who: &str, why: &str, at_ms: i64) -> PortResult<()>;
+    fn record_waived_run(&mut self, table: usize, run: Run, who: &str, why: &str, at_ms: i64) -> PortResult<()>;
+    /// Requests that nobody has answered, oldest first. Cheap while there is none.
+    fn open_requests(&mut self) -> PortResult<Vec<Request>>;
+    fn answer_request(&mut self, request: i64, answer: &Answer, at_ms: i64) -> PortResult<()>;
+    /// Ends the transaction and numbers it.
+    fn commit(&mut self, at_ms: i64) -> PortResult<Commit>;
+    fn rollback(&mut self);
+}
+
+/// One entry of the change history.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    pub view: usize,
+    pub key: &'a GroupKey,
+    pub partition: i64,
+    pub offset: i64,
+    pub seq: Seq,
+}
+
+/// A reader's side of a base.
+pub trait BaseReader: Send {
+    /// A snapshot that no later commit changes. Hold it under a second: the WAL grows meanwhile.
+    fn snapshot(&mut self) -> PortResult<Box<dyn Snapshot + '_>>;
+}
+
+/// One state of a base.
+pub trait Snapshot {
+    fn head(&mut self) -> PortResult<Head>;
+    /// Whether (commit, nonce) names a state of this very file, at or before this snapshot.
+    fn knows(&mut self, commit: Commit, nonce: &str) -> PortResult<bool>;
+    /// The groups of a view marked by commits after `after`, sorted.
+    fn dirty_since(&mut self, view: usize, after: Commit) -> PortResult<Vec<GroupKey>>;
+    /// Up to `limit` groups that were ever marked, in order, after the one given.
+    fn groups_after(&mut self, view: usize, after: Option<&str>, limit: usize) -> PortResult<Vec<GroupKey>>;
+    /// A group recomputed from its rows; `None` where it has none.
+    fn recompute(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<GroupValue>>;
+    /// Every group recomputed from its rows, ordered by its grain's values.
+    fn each_group(
+        &mut self,
+        view: usize,
+        sink: &mut dyn FnMut(&[Value], &GroupValue),
+    ) -> PortResult<()>;
 }

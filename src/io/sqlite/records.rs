@@ -1,0 +1,208 @@
+//! Dead letters, requests and the small records, as writer and readers both read them.
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+
+use super::writer::SqliteWriter;
+use super::{BaseSettings, Doing, connect};
+use crate::ports::{PortError, PortResult};
+use crate::pure::base::{Action, Counts, Letter, LetterState, NewLetter, Request, TableState};
+use crate::pure::seq::{Seq, TopicPartition};
+use crate::pure::watermark::Run;
+
+/// The seven counters of a partition, from column `first` on.
+pub(super) fn counts(row: &Row<'_>, first: usize) -> rusqlite::Result<Counts> {
+    let count = |index: usize| -> rusqlite::Result<u64> {
+        row.get::<_, i64>(first + index).map(|n| n.unsigned_abs())
+    };
+    Ok(Counts {
+        applied: count(0)?,
+        duplicate: count(1)?,
+        stale: count(2)?,
+        expired: count(3)?,
+        control: count(4)?,
+        dead_letter: count(5)?,
+        below_watermark: count(6)?,
+    })
+}
+
+pub(super) fn table_state(connection: &Connection, table_id: i64) -> PortResult<TableState> {
+    connection
+        .prepare_cached("SELECT floor, watermark, greatest FROM driftless_tables WHERE table_id = ?1")
+        .and_then(|mut statement| {
+            statement.query_row([table_id], |row| {
+                Ok(TableState {
+                    floor: row.get(0)?,
+                    watermark: row.get(1)?,
+                    greatest: row.get(2)?,
+                })
+            })
+        })
+        .doing("base: read a table's watermark")
+}
+
+pub(super) fn runs(connection: &Connection, table_id: i64) -> PortResult<Vec<Run>> {
+    let read = || {
+        connection
+            .prepare("SELECT from_seq, to_seq FROM driftless_runs WHERE table_id = ?1")?
+            .query_map([table_id], |row| {
+                Ok(Run {
+                    from: row.get::<_, i64>(0)? as u64,
+                    to: row.get::<_, i64>(1)? as u64,
+                })
+            })?
+            .collect()
+    };
+    read().doing("base: read seen sequences")
+}
+
+pub(super) fn holds(connection: &Connection, table_id: i64) -> PortResult<Vec<(i64, Option<Seq>)>> {
+    let read = || {
+        connection
+            .prepare(
+                "SELECT letter_id, hold FROM driftless_dead_letters
+                 WHERE state = 'open' AND partition_id IN (SELECT partition_id FROM driftless_partitions WHERE table_id = ?1)",
+            )?
+            .query_map([table_id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect()
+    };
+    read().doing("base: read what dead letters hold")
+}
+
+pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64> {
+    writer.run(
+        "INSERT INTO driftless_dead_letters (partition_id, offset, seq, reason, detail, key, value, state, created_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
+        params![
+            letter.partition,
+            letter.offset,
+            letter.seq,
+            letter.reason,
+            letter.detail,
+            letter.key,
+            letter.value,
+            at_ms
+        ],
+        "base: keep a dead letter",
+    )?;
+    Ok(writer.connection().last_insert_rowid())
+}
+
+/// Which dead letters to read.
+#[derive(Clone, Copy, Debug)]
+pub struct LetterFilter {
+    pub only: Option<i64>,
+    pub open_only: bool,
+    /// Those with a greater number.
+    pub after: i64,
+    pub limit: usize,
+}
+
+pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortResult<Vec<Letter>> {
+    let read = || {
+        connection
+            .prepare_cached(
+                "SELECT letter_id, l.partition_id, topic, partition, l.offset, seq, reason, detail, key, value, state,
+                   created_ms, who, why
+                 FROM driftless_dead_letters l JOIN driftless_partitions p ON p.partition_id = l.partition_id
+                 WHERE letter_id > ?1 AND (?2 IS NULL OR letter_id = ?2) AND (state = 'open' OR NOT ?3)
+                 ORDER BY letter_id LIMIT ?4",
+            )?
+            .query_map(
+                params![filter.after, filter.only, filter.open_only, filter.limit as i64],
+                |row| {
+                    let state: String = row.get(10)?;
+                    Ok(Letter {
+                        id: row.get(0)?,
+                        partition: row.get(1)?,
+                        at: TopicPartition {
+                            topic: row.get::<_, String>(2)?.into(),
+                            partition: row.get(3)?,
+                        },
+                        offset: row.get(4)?,
+                        seq: row.get(5)?,
+                        reason: row.get(6)?,
+                        detail: row.get(7)?,
+                        key: row.get(8)?,
+                        value: row.get(9)?,
+                        state: match state.as_str() {
+                            "open" => LetterState::Open,
+                            "waived" => LetterState::Waived,
+                            _ => LetterState::Retried,
+                        },
+                        created_ms: row.get(11)?,
+                        who: row.get(12)?,
+                        why: row.get(13)?,
+                    })
+                },
+            )?
+            .collect()
+    };
+    read().doing("base: read dead letters")
+}
+
+pub(super) fn open_requests(connection: &Connection) -> PortResult<Vec<Request>> {
+    let read = || -> rusqlite::Result<Vec<(i64, String, String, String)>> {
+        connection
+            .prepare_cached(
+                "SELECT request_id, action, who, why FROM driftless_requests WHERE state = 'open' ORDER BY request_id",
+            )?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+            .collect()
+    };
+    read()
+        .doing("base: read requests")?
+        .into_iter()
+        .map(|(id, action, who, why)| {
+            let action: Action = serde_json::from_str(&action).map_err(|error| {
+                PortError::permanent(format!("base: request {id} cannot be read: {error}"))
+                    .with_hint("it was made by another release; answer it with that one")
+            })?;
+            Ok(Request { id, action, who, why })
+        })
+        .collect()
+}
+
+/// A command's side of requests: puts one on record and looks for its answer.
+pub struct RequestBox {
+    connection: Connection,
+}
+
+impl RequestBox {
+    pub fn open(settings: &BaseSettings) -> PortResult<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(RequestBox {
+            connection: connect(settings, flags)?,
+        })
+    }
+
+    /// Puts a request on record, in one short transaction. Returns its number.
+    pub fn put(&self, action: &Action, who: &str, why: &str, at_ms: i64) -> PortResult<i64> {
+        let text = serde_json::to_string(action)
+            .map_err(|error| PortError::permanent(format!("request: {error}")))?;
+        self.connection
+            .execute(
+                "INSERT INTO driftless_requests (at_ms, who, why, action) VALUES (?1, ?2, ?3, ?4)",
+                params![at_ms, who, why, text],
+            )
+            .doing("base: put a request on record")?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    /// The answer, once there is one: whether it was carried out, and what was said.
+    pub fn answer(&self, request: i64) -> PortResult<Option<(bool, serde_json::Value)>> {
+        let found: Option<(String, Option<String>)> = self
+            .connection
+            .query_row(
+                "SELECT state, answer FROM driftless_requests WHERE request_id = ?1",
+                [request],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()
+            .doing("base: look for an answer")?;
+        Ok(found.and_then(|(state, answer)| {
+            let text = answer?;
+            let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
+            (state != "open").then_some((state == "done", value))
+        }))
+    }
+}

@@ -1,0 +1,616 @@
+//! The one connection that changes a base. Statements are written once, when the file is opened.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params, params_from_iter};
+
+use super::lock::WriterLock;
+use super::{BaseSettings, Doing, connect, records, schema};
+use crate::ports::{BaseWriter, Change, PortError, PortResult};
+use crate::pure::apply::Stored;
+use crate::pure::base::{
+    Anchor, Answer, Counts, Letter, LetterState, NewLetter, PartitionState, Request, TableState,
+};
+use crate::pure::catalog::Catalog;
+use crate::pure::event::Image;
+use crate::pure::group_key::GroupKey;
+use crate::pure::schema::Table;
+use crate::pure::seq::{Commit, Seq, TopicPartition};
+use crate::pure::sql::{quote_identifier, storage_name};
+use crate::pure::value::Value;
+use crate::pure::watermark::{ChangedRuns, Run};
+
+/// Entries of the change history deleted with one commit at most, so that no commit is a long one.
+const PRUNE_PER_COMMIT: i64 = 2_000;
+
+/// The writer of a base file; it holds the file's lock.
+pub struct SqliteWriter {
+    connection: Connection,
+    _lock: WriterLock,
+    tables: Vec<TableStatements>,
+    /// The base's own numbers, by catalog index.
+    pub(super) table_ids: Vec<i64>,
+    view_ids: Vec<i64>,
+    nonce: String,
+    /// Whether this writer's nonce has been stored; it is, with its first commit.
+    lineage_stored: bool,
+    commit: Commit,
+    next_change: i64,
+    /// `next_change` when the open transaction began.
+    first_change: i64,
+    oldest_change: i64,
+    history_changes_max: i64,
+    /// `PRAGMA data_version` when requests were last looked for.
+    data_version: i64,
+}
+
+struct TableStatements {
+    shape: Arc<Table>,
+    select: String,
+    insert: String,
+    update: String,
+    insert_grave: String,
+    update_grave: String,
+}
+
+impl TableStatements {
+    fn new(shape: Arc<Table>) -> Self {
+        let storage = quote_identifier(&storage_name(&shape.name));
+        let name = |&column: &usize| quote_identifier(&shape.columns[column].name);
+        let all: Vec<usize> = (0..shape.columns.len()).collect();
+        let others: Vec<usize> = all.iter().copied().filter(|&c| !shape.is_key(c)).collect();
+        let key_match = |first: usize| -> String {
+            let terms: Vec<String> = shape
+                .key
+                .iter()
+                .enumerate()
+                .map(|(part, column)| format!("{} = ?{}", name(column), first + part))
+                .collect();
+            terms.join(" AND ")
+        };
+        let list = |columns: &[usize]| -> String {
+            columns.iter().map(name).collect::<Vec<_>>().join(", ")
+        };
+        let marks = |count: usize| vec!["?"; count].join(", ");
+        let (total, key_count) = (all.len(), shape.key.len());
+        // Column n of the row is parameter n + 1 throughout; the sequence comes after the last column.
+        let assignments: Vec<String> = others
+            .iter()
+            .map(|column| format!("{} = ?{}, ", name(column), column + 1))
+            .collect();
+        let nulls: Vec<String> = others
+            .iter()
+            .map(|column| format!("{} = NULL, ", name(column)))
+            .collect();
+        let row_key_match: Vec<String> = shape
+            .key
+            .iter()
+            .map(|column| format!("{} = ?{}", name(column), column + 1))
+            .collect();
+        TableStatements {
+            select: format!(
+                "SELECT _seq, _live, {} FROM {storage} WHERE {}",
+                list(&all),
+                key_match(1)
+            ),
+            insert: format!(
+                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 1)",
+                list(&all),
+                marks(total + 1)
+            ),
+            update: format!(
+                "UPDATE {storage} SET {}_seq = ?{}, _live = 1 WHERE {}",
+                assignments.concat(),
+                total + 1,
+                row_key_match.join(" AND ")
+            ),
+            insert_grave: format!(
+                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 0)",
+                list(&shape.key),
+                marks(key_count + 1)
+            ),
+            update_grave: format!(
+                "UPDATE {storage} SET {}_seq = ?{}, _live = 0 WHERE {}",
+                nulls.concat(),
+                key_count + 1,
+                key_match(1)
+            ),
+            shape,
+        }
+    }
+}
+
+impl SqliteWriter {
+    /// Opens or makes the base, takes its lock, and makes what the catalog needs: tables, and the groups of
+    /// views that the base does not know yet, built from its rows.
+    ///
+    /// `random` is drawn anew at each start: it names the lineage, and the generation of a new file.
+    pub fn open(settings: &BaseSettings, catalog: &Catalog, random: u64, at_ms: i64) -> PortResult<Self> {
+        let lock = WriterLock::take(&settings.path)?;
+        Self::open_locked(lock, settings, catalog, random, at_ms)
+    }
+
+    /// As [`open`](SqliteWriter::open), by the holder of the lock.
+    pub fn open_locked(
+        lock: WriterLock,
+        settings: &BaseSettings,
+        catalog: &Catalog,
+        random: u64,
+        at_ms: i64,
+    ) -> PortResult<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = connect(settings, flags)?;
+        let mode: String = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+            .doing("base: switch to WAL")?;
+        if mode != "wal" {
+            return Err(PortError::permanent("the base's disk does not allow SQLite's WAL")
+                .with_hint("put base.path on a local disk"));
+        }
+        let synchronous = if settings.synchronous_full { "FULL" } else { "NORMAL" };
+        connection
+            .pragma_update(None, "synchronous", synchronous)
+            .and_then(|()| connection.pragma_update(None, "wal_autocheckpoint", 0))
+            .doing("base: set how it writes")?;
+        schema::prepare(&connection, &format!("g{:08x}", random >> 32), at_ms)?;
+        let mut writer = SqliteWriter {
+            tables: catalog
+                .tables
+                .iter()
+                .map(|table| TableStatements::new(table.shape.clone()))
+                .collect(),
+            connection,
+            _lock: lock,
+            table_ids: Vec::new(),
+            view_ids: Vec::new(),
+            nonce: format!("{random:016x}"),
+            lineage_stored: false,
+            commit: Commit(0),
+            next_change: 1,
+            first_change: 1,
+            oldest_change: 1,
+            history_changes_max: settings.history_changes_max.min(i64::MAX as u64) as i64,
+            data_version: -1,
+        };
+        writer.load_numbers()?;
+        writer.ensure_catalog(catalog, at_ms)?;
+        Ok(writer)
+    }
+
+    fn load_numbers(&mut self) -> PortResult<()> {
+        let doing = "base: read where it stands";
+        let one = |sql: &str| -> PortResult<Option<i64>> {
+            self.connection
+                .query_row(sql, [], |row| row.get(0))
+                .doing(doing)
+        };
+        self.commit = Commit(one("SELECT max(commit_no) FROM driftless_commits")?.unwrap_or(0) as u64);
+        let newest = one("SELECT max(change_id) FROM driftless_changes")?;
+        // A pruned history leaves the commits' own counting: numbers are never given twice.
+        let counted = one("SELECT max(first_change) FROM driftless_commits")?.unwrap_or(1);
+        self.next_change = newest.map_or(counted, |id| (id + 1).max(counted));
+        self.oldest_change =
+            one("SELECT min(change_id) FROM driftless_changes")?.unwrap_or(self.next_change);
+        Ok(())
+    }
+
+    /// Tables and views of the catalog, in one commit where something is new.
+    fn ensure_catalog(&mut self, catalog: &Catalog, at_ms: i64) -> PortResult<()> {
+        self.begin()?;
+        let tables_before: i64 = self.count("driftless_tables")?;
+        self.table_ids = schema::ensure_tables(&self.connection, catalog)?;
+        let mut changed = self.count("driftless_tables")? != tables_before;
+        for (index, entry) in catalog.views.iter().enumerate() {
+            let view = &entry.view;
+            let known: Option<(i64, String)> = self
+                .connection
+                .query_row(
+                    "SELECT view_id, definition_hash FROM driftless_views WHERE object = ?1",
+                    [&view.object],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()
+                .doing("base: look for a view")?;
+            match known {
+                Some((id, stored)) if stored == view.definition_hash => self.view_ids.push(id),
+                Some((_, stored)) => {
+                    return Err(PortError::permanent(format!(
+                        "view {} has definition {}, the base was built with {stored}",
+                        view.object, view.definition_hash
+                    ))
+                    .with_hint("a changed definition is a new generation: name a new file in base.path and replay the log into it, or give the changed view a new object name"));
+                }
+                None => {
+                    self.build_view(catalog, index)?;
+                    changed = true;
+                }
+            }
+        }
+        if changed {
+            self.commit(at_ms)?;
+        } else {
+            self.rollback();
+        }
+        Ok(())
+    }
+
+    /// A view that is new to the base: its index, and a mark for every group that its rows have.
+    fn build_view(&mut self, catalog: &Catalog, index: usize) -> PortResult<()> {
+        let entry = &catalog.views[index];
+        let doing = format!("base: build view {}", entry.view.object);
+        tracing::info!(view = entry.view.object, "building the view from the base's rows");
+        self.connection
+            .execute(
+                "INSERT INTO driftless_views (object, definition_hash, document, since_commit) VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    entry.view.object,
+                    entry.view.definition_hash,
+                    entry.view.document.to_string(),
+                    self.commit.next().0 as i64
+                ],
+            )
+            .doing(&doing)?;
+        self.view_ids.push(self.connection.last_insert_rowid());
+        self.connection
+            .execute_batch(&entry.recompute.index_sql)
+            .doing(&doing)?;
+        let grain = entry.view.grain.len();
+        let mut last: Option<GroupKey> = None;
+        let mut keys = self.connection.prepare(&entry.recompute.all_sql).doing(&doing)?;
+        let mut rows = keys.query([]).doing(&doing)?;
+        let mut mark = self.connection.prepare(MARK).doing(&doing)?;
+        let commit = self.commit.next().0 as i64;
+        while let Some(row) = rows.next().doing(&doing)? {
+            let parts: Vec<Value> = (0..grain)
+                .map(|column| row.get(column))
+                .collect::<Result<_, _>>()
+                .doing(&doing)?;
+            let key = GroupKey::encode(&parts);
+            if last.as_ref() != Some(&key) {
+                mark.execute(params![self.view_ids[index], key.as_str(), commit])
+                    .doing(&doing)?;
+                last = Some(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, table: &str) -> PortResult<i64> {
+        self.connection
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+            .doing("base: count")
+    }
+
+    /// Runs a prepared statement of this connection.
+    pub(super) fn run(&self, sql: &str, values: impl rusqlite::Params, doing: &str) -> PortResult<usize> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(values))
+            .doing(doing)
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Forgets the oldest history beyond the limit, a little with each commit.
+    fn prune_history(&mut self) -> PortResult<()> {
+        let keep_from = self.next_change - self.history_changes_max;
+        if keep_from <= self.oldest_change {
+            return Ok(());
+        }
+        let below = keep_from.min(self.oldest_change + PRUNE_PER_COMMIT);
+        self.run("DELETE FROM driftless_changes WHERE change_id < ?1", [below], "base: prune history")?;
+        self.run(
+            "DELETE FROM driftless_commits WHERE first_change < ?1 AND commit_no < ?2",
+            params![below, self.commit.0 as i64],
+            "base: prune history",
+        )?;
+        self.oldest_change = below;
+        Ok(())
+    }
+}
+
+const MARK: &str = "INSERT INTO driftless_groups (view_id, group_key, changed_at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (view_id, group_key) DO UPDATE SET changed_at = excluded.changed_at";
+
+impl BaseWriter for SqliteWriter {
+    fn partitions(&mut self) -> PortResult<Vec<PartitionState>> {
+        let doing = "base: read positions";
+        let table_ids = &self.table_ids;
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT partition_id, topic, partition, table_id, first_offset, next_offset, frontier, anchor_offset,
+                   anchor_checksum, applied, duplicate, stale, expired, control, dead_letter, below_watermark
+                 FROM driftless_partitions ORDER BY topic, partition",
+            )
+            .doing(doing)?;
+        let mut rows = statement.query([]).doing(doing)?;
+        let mut partitions = Vec::new();
+        while let Some(row) = rows.next().doing(doing)? {
+            let mut read = || -> rusqlite::Result<Option<PartitionState>> {
+                let table_id: i64 = row.get(3)?;
+                // A table that is no longer configured keeps its positions, and nobody reads them.
+                let Some(table) = table_ids.iter().position(|&id| id == table_id) else {
+                    return Ok(None);
+                };
+                let anchor_offset: Option<i64> = row.get(7)?;
+                let anchor_checksum: Option<u32> = row.get(8)?;
+                Ok(Some(PartitionState {
+                    id: row.get(0)?,
+                    at: TopicPartition {
+                        topic: row.get::<_, String>(1)?.into(),
+                        partition: row.get(2)?,
+                    },
+                    table,
+                    first_offset: row.get(4)?,
+                    next_offset: row.get(5)?,
+                    frontier: row.get(6)?,
+                    anchor: anchor_offset
+                        .zip(anchor_checksum)
+                        .map(|(offset, checksum)| Anchor { offset, checksum }),
+                    counts: records::counts(row, 9)?,
+                }))
+            };
+            partitions.extend(read().doing(doing)?);
+        }
+        Ok(partitions)
+    }
+
+    fn table_state(&mut self, table: usize) -> PortResult<TableState> {
+        records::table_state(&self.connection, self.table_ids[table])
+    }
+
+    fn runs(&mut self, table: usize) -> PortResult<Vec<Run>> {
+        records::runs(&self.connection, self.table_ids[table])
+    }
+
+    fn holds(&mut self, table: usize) -> PortResult<Vec<(i64, Option<Seq>)>> {
+        records::holds(&self.connection, self.table_ids[table])
+    }
+
+    fn begin(&mut self) -> PortResult<()> {
+        self.run("BEGIN IMMEDIATE", [], "base: begin")?;
+        self.first_change = self.next_change;
+        Ok(())
+    }
+
+    fn stored(&mut self, table: usize, key: &[&Value]) -> PortResult<Option<Stored>> {
+        let statements = &self.tables[table];
+        let read = || -> rusqlite::Result<Option<Stored>> {
+            let mut statement = self.connection.prepare_cached(&statements.select)?;
+            let mut rows = statement.query(params_from_iter(key))?;
+            let Some(row) = rows.next()? else {
+                return Ok(None);
+            };
+            let live: bool = row.get(1)?;
+            let image = if live {
+                let columns = statements.shape.columns.len();
+                Image::Row((2..2 + columns).map(|index| row.get(index)).collect::<Result<_, _>>()?)
+            } else {
+                Image::Deleted(key.iter().map(|&part| part.clone()).collect())
+            };
+            Ok(Some(Stored {
+                seq: row.get(0)?,
+                image,
+            }))
+        };
+        read().doing("base: read a row")
+    }
+
+    fn store(&mut self, table: usize, seq: Seq, image: &Image, replaces: bool) -> PortResult<()> {
+        let statements = &self.tables[table];
+        let (sql, values) = match (image, replaces) {
+            (Image::Row(row), false) => (&statements.insert, row),
+            (Image::Row(row), true) => (&statements.update, row),
+            (Image::Deleted(key), false) => (&statements.insert_grave, key),
+            (Image::Deleted(key), true) => (&statements.update_grave, key),
+        };
+        let write = || -> rusqlite::Result<usize> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            for (index, value) in values.iter().enumerate() {
+                statement.raw_bind_parameter(index + 1, value)?;
+            }
+            statement.raw_bind_parameter(values.len() + 1, seq)?;
+            statement.raw_execute()
+        };
+        let written = write().doing("base: store a row")?;
+        assert!(written == 1, "P1: a row that was looked up is written exactly once");
+        Ok(())
+    }
+
+    fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<()> {
+        let values = params![self.view_ids[view], key.as_str(), self.commit.next().0 as i64];
+        self.run(MARK, values, "base: mark a group").map(|_| ())
+    }
+
+    fn append_change(&mut self, change: &Change<'_>) -> PortResult<()> {
+        self.run(
+            "INSERT INTO driftless_changes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                self.next_change,
+                self.commit.next().0 as i64,
+                self.view_ids[change.view],
+                change.key.as_str(),
+                change.partition,
+                change.offset,
+                change.seq
+            ],
+            "base: append to the history",
+        )?;
+        self.next_change += 1;
+        Ok(())
+    }
+
+    fn save_partition(&mut self, partition: &PartitionState) -> PortResult<i64> {
+        let Counts { applied, duplicate, stale, expired, control, dead_letter, below_watermark } =
+            partition.counts;
+        let id = (partition.id != 0).then_some(partition.id);
+        self.run(
+            "INSERT INTO driftless_partitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+             ON CONFLICT (partition_id) DO UPDATE SET next_offset = excluded.next_offset,
+               frontier = excluded.frontier, anchor_offset = excluded.anchor_offset,
+               anchor_checksum = excluded.anchor_checksum, applied = excluded.applied, duplicate = excluded.duplicate,
+               stale = excluded.stale, expired = excluded.expired, control = excluded.control,
+               dead_letter = excluded.dead_letter, below_watermark = excluded.below_watermark",
+            params![
+                id,
+                &*partition.at.topic,
+                partition.at.partition,
+                self.table_ids[partition.table],
+                partition.first_offset,
+                partition.next_offset,
+                partition.frontier,
+                partition.anchor.map(|anchor| anchor.offset),
+                partition.anchor.map(|anchor| anchor.checksum),
+                applied as i64,
+                duplicate as i64,
+                stale as i64,
+                expired as i64,
+                control as i64,
+                dead_letter as i64,
+                below_watermark as i64
+            ],
+            "base: save a position",
+        )?;
+        Ok(id.unwrap_or_else(|| self.connection.last_insert_rowid()))
+    }
+
+    fn save_table(&mut self, table: usize, state: &TableState) -> PortResult<()> {
+        self.run(
+            "UPDATE driftless_tables SET floor = ?2, watermark = ?3, greatest = ?4 WHERE table_id = ?1",
+            params![self.table_ids[table], state.floor, state.watermark, state.greatest],
+            "base: save a table's watermark",
+        )
+        .map(|_| ())
+    }
+
+    fn save_runs(&mut self, table: usize, changed: &ChangedRuns) -> PortResult<()> {
+        let (doing, id) = ("base: save seen sequences", self.table_ids[table]);
+        for &from in &changed.removed {
+            self.run(
+                "DELETE FROM driftless_runs WHERE table_id = ?1 AND from_seq = ?2",
+                params![id, from as i64],
+                doing,
+            )?;
+        }
+        for run in &changed.stored {
+            self.run(
+                "INSERT OR REPLACE INTO driftless_runs VALUES (?1, ?2, ?3)",
+                params![id, run.from as i64, run.to as i64],
+                doing,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn add_letter(&mut self, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64> {
+        records::add_letter(self, letter, at_ms)
+    }
+
+    fn save_hold(&mut self, letter: i64, cap: Option<Seq>) -> PortResult<()> {
+        self.run(
+            "UPDATE driftless_dead_letters SET hold = ?2 WHERE letter_id = ?1",
+            params![letter, cap],
+            "base: save what a dead letter holds",
+        )
+        .map(|_| ())
+    }
+
+    fn open_letters(&mut self, only: Option<i64>, after: i64, limit: usize) -> PortResult<Vec<Letter>> {
+        let filter = records::LetterFilter { only, open_only: true, after, limit };
+        records::letters(&self.connection, &filter)
+    }
+
+    fn resolve_letter(
+        &mut self,
+        letter: i64,
+        state: LetterState,
+        who: &str,
+        why: &str,
+        at_ms: i64,
+    ) -> PortResult<()> {
+        let values = params![letter, state.name(), who, why, at_ms];
+        self.run(
+            "UPDATE driftless_dead_letters SET state = ?2, who = ?3, why = ?4, resolved_ms = ?5 WHERE letter_id = ?1",
+            values,
+            "base: resolve a dead letter",
+        )
+        .map(|_| ())
+    }
+
+    fn record_waived_run(&mut self, table: usize, run: Run, who: &str, why: &str, at_ms: i64) -> PortResult<()> {
+        self.run(
+            "INSERT INTO driftless_waived_runs (table_id, from_seq, to_seq, who, why, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![self.table_ids[table], run.from as i64, run.to as i64, who, why, at_ms],
+            "base: record a waiver",
+        )
+        .map(|_| ())
+    }
+
+    fn open_requests(&mut self) -> PortResult<Vec<Request>> {
+        let version: i64 = self
+            .connection
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .doing("base: look for requests")?;
+        // Nobody else has written: there can be no new request.
+        if version == self.data_version {
+            return Ok(Vec::new());
+        }
+        let requests = records::open_requests(&self.connection)?;
+        if requests.is_empty() {
+            self.data_version = version;
+        }
+        Ok(requests)
+    }
+
+    fn answer_request(&mut self, request: i64, answer: &Answer, at_ms: i64) -> PortResult<()> {
+        let (state, text) = match answer {
+            Ok(done) => ("done", done.to_string()),
+            Err(refusal) => ("refused", serde_json::Value::from(refusal.as_str()).to_string()),
+        };
+        self.run(
+            "UPDATE driftless_requests SET state = ?2, answer = ?3, answered_ms = ?4 WHERE request_id = ?1",
+            params![request, state, text, at_ms],
+            "base: answer a request",
+        )
+        .map(|_| ())
+    }
+
+    fn commit(&mut self, at_ms: i64) -> PortResult<Commit> {
+        let next = self.commit.next();
+        if !self.lineage_stored {
+            self.run(
+                "INSERT INTO driftless_lineage VALUES (?1, ?2, ?3)",
+                params![next.0 as i64, self.nonce, at_ms],
+                "base: begin a lineage",
+            )?;
+        }
+        self.run(
+            "INSERT INTO driftless_commits VALUES (?1, ?2, ?3)",
+            params![next.0 as i64, at_ms, self.first_change],
+            "base: number a commit",
+        )?;
+        self.prune_history()?;
+        self.run("COMMIT", [], "base: commit")?;
+        self.lineage_stored = true;
+        self.commit = next;
+        Ok(next)
+    }
+
+    fn rollback(&mut self) {
+        // Fails only where SQLite has rolled back by itself.
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::warn!(%error, "base: roll back");
+        }
+        if let Err(error) = self.load_numbers() {
+            tracing::warn!(error = %error, "base: read where it stands after a rollback");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a base keeps besides its facts, as data: positions, counters, dead letters, requests, the head of a
+//! snapshot. Knows no SQL.
+
+use serde::{Deserialize, Serialize};
+
+use crate::pure::event::Class;
+use crate::pure::seq::{Commit, Seq, TopicPartition};
+
+/// How many offsets of a partition ended in each class (P10). Their sum is what has been consumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub applied: u64,
+    pub duplicate: u64,
+    pub stale: u64,
+    pub expired: u64,
+    pub control: u64,
+    pub dead_letter: u64,
+    /// Of the applied ones: changes that arrived at or below the watermark of that time.
+    pub below_watermark: u64,
+}
+
+impl Counts {
+    pub fn count(&mut self, class: Class) {
+        *match class {
+            Class::Applied => &mut self.applied,
+            Class::Duplicate => &mut self.duplicate,
+            Class::Stale => &mut self.stale,
+            Class::Expired => &mut self.expired,
+            Class::Control => &mut self.control,
+            Class::DeadLetter => &mut self.dead_letter,
+        } += 1;
+    }
+
+    pub fn consumed(&self) -> u64 {
+        self.applied + self.duplicate + self.stale + self.expired + self.control + self.dead_letter
+    }
+
+    pub fn add(&mut self, other: &Counts) {
+        self.applied += other.applied;
+        self.duplicate += other.duplicate;
+        self.stale += other.stale;
+        self.expired += other.expired;
+        self.control += other.control;
+        self.dead_letter += other.dead_letter;
+        self.below_watermark += other.below_watermark;
+    }
+}
+
+/// The last record applied of a partition, to be met again at the next start (P11): another record at its
+/// offset means that the topic is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    pub offset: i64,
+    /// CRC-32 of key and value.
+    pub checksum: u32,
+}
+
+/// How far one partition has been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionState {
+    /// The base's own number for the partition.
+    pub id: i64,
+    pub at: TopicPartition,
+    /// Index of the table that it feeds.
+    pub table: usize,
+    /// Where this base's knowledge of the log begins.
+    pub first_offset: i64,
+    pub next_offset: i64,
+    /// See [`Frontier`](crate::pure::watermark::Frontier).
+    pub frontier: Option<Seq>,
+    pub anchor: Option<Anchor>,
+    pub counts: Counts,
+}
+
+/// What is known of a table as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableState {
+    /// The sequence that the first load stands for.
+    pub floor: Option<Seq>,
+    pub watermark: Option<Seq>,
+    /// The greatest sequence applied.
+    pub greatest: Option<Seq>,
+}
+
+/// A message that could not be applied, with all that is needed to try again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLetter<'a> {
+    pub partition: i64,
+    pub offset: i64,
+    pub seq: Option<Seq>,
+    pub reason: &'static str,
+    pub detail: &'a str,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+}
+
+/// What became of a dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LetterState {
+    Open,
+    /// An operator said that the event does not matter.
+    Waived,
+    /// Tried again, and applied or found to be a duplicate, stale or control.
+    Retried,
+}
+
+impl LetterState {
+    pub fn name(self) -> &'static str {
+        match self {
+            LetterState::Open => "open",
+            LetterState::Waived => "waived",
+            LetterState::Retried => "retried",
+        }
+    }
+}
+
+/// A dead letter as the base keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    pub id: i64,
+    pub partition: i64,
+    pub at: TopicPartition,
+    pub offset: i64,
+    pub seq: Option<Seq>,
+    pub reason: String,
+    pub detail: String,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+    pub state: LetterState,
+    pub created_ms: i64,
+    /// Who resolved it and why; empty while it is open.
+    pub who: String,
+    pub why: String,
+}
+
+/// What a command asks of the holder of the writer's lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Give up a dead letter; `seq` names its event's sequence where the message itself could not.
+    WaiveLetter { letter: i64, seq: Option<u64> },
+    /// Say that sequence positions will never come (mode `dense`).
+    WaiveSeq { table: String, from: u64, to: u64 },
+    /// Decode and apply open letters again; `None` means all.
+    RetryLetters { letter: Option<i64> },
+}
+
+/// An [`Action`] on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub id: i64,
+    pub action: Action,
+    pub who: String,
+    pub why: String,
+}
+
+/// The answer to a request: what was done, or why not.
+pub type Answer = Result<serde_json::Value, String>;
+
+/// One partition as a snapshot shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub at: TopicPartition,
+    pub table: usize,
+    pub first_offset: i64,
+    pub next_offset: i64,
+    /// Held back at the first offset whose event is an open dead letter.
+    pub settled: i64,
+    pub counts: Counts,
+}
+
+/// What a snapshot is a snapshot of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    pub commit: Commit,
+    /// The lineage that wrote the commit.
+    pub nonce: String,
+    pub generation: String,
+    pub positions: Vec<Position>,
+    /// By table index.
+    pub tables: Vec<TableState>,
+    /// Open dead letters by table index.
+    pub open_letters: Vec<u64>,
+}
