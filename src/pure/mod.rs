@@ -1,11 +1,19 @@
 //! Functions of their arguments: no clock, no I/O, no async.
 
 pub mod apply;
+pub mod base;
+pub mod canonical;
+pub mod catalog;
+pub mod checksum;
+pub mod contract;
 pub mod event;
+pub mod expression;
 pub mod group_key;
 pub mod native;
 pub mod publish;
+pub mod recompute;
 pub mod schema;
 pub mod seq;
+pub mod sql;
 pub mod value;
 pub mod watermark;

@@ -1,0 +1,154 @@
+//! Evidence about a set of rows: a checksum over their canonical JSON, and totals of what may be added up.
+//! Must not know where the rows come from.
+
+use sha2::{Digest, Sha256};
+
+use crate::pure::canonical::{hex, write_text};
+use crate::pure::contract::View;
+use crate::pure::publish::GroupValue;
+use crate::pure::value::Value;
+
+/// sha256 over rows as one canonical JSON array of arrays, `[[…],[…]]`, streamed: no white space, plain
+/// decimal integers, ASCII text. The caller brings the rows in the order that the checksum is about.
+pub struct ChecksumWriter {
+    digest: Sha256,
+    buffer: Vec<u8>,
+    rows: u64,
+}
+
+/// Bytes that are gathered before they are hashed.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+impl Default for ChecksumWriter {
+    fn default() -> Self {
+        ChecksumWriter {
+            digest: Sha256::new(),
+            buffer: Vec::with_capacity(BUFFER_BYTES + 1024),
+            rows: 0,
+        }
+    }
+}
+
+impl ChecksumWriter {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends one row.
+    pub fn row<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) {
+        self.buffer
+            .extend_from_slice(if self.rows == 0 { b"[[" } else { b",[" });
+        self.rows += 1;
+        for (position, value) in values.into_iter().enumerate() {
+            if position > 0 {
+                self.buffer.push(b',');
+            }
+            match value {
+                Value::Null => self.buffer.extend_from_slice(b"null"),
+                Value::Integer(number) => write_integer(*number, &mut self.buffer),
+                Value::Text(text) => write_text(text, &mut self.buffer),
+            }
+        }
+        self.buffer.push(b']');
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.digest.update(&self.buffer);
+            self.buffer.clear();
+        }
+    }
+
+    /// How many rows have been appended.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The checksum in lower-case hex; no rows are `[]`.
+    pub fn finish(mut self) -> String {
+        self.buffer
+            .extend_from_slice(if self.rows == 0 { b"[]" } else { b"]" });
+        self.digest.update(&self.buffer);
+        hex(&self.digest.finalize())
+    }
+}
+
+fn write_integer(number: i64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        start -= 1;
+        // A remainder of ten is a digit.
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+/// Totals over groups, for comparing two sides at a glance. Only additive measures have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controls {
+    groups: u64,
+    overflowed: u64,
+    /// Published field, and its total where the measure is additive.
+    totals: Vec<(String, Option<i128>)>,
+}
+
+impl Controls {
+    pub fn new(view: &View) -> Self {
+        let measures = view.measures.iter();
+        Controls {
+            groups: 0,
+            overflowed: 0,
+            totals: measures
+                .map(|measure| (measure.column.clone(), measure.additive.then_some(0)))
+                .collect(),
+        }
+    }
+
+    /// Adds one group, its measures in the order of the view's columns.
+    pub fn add(&mut self, group: &GroupValue) {
+        self.groups += 1;
+        match group {
+            GroupValue::Overflow => self.overflowed += 1,
+            GroupValue::Measures(numbers) => {
+                for ((_, total), number) in self.totals.iter_mut().zip(numbers) {
+                    if let (Some(total), Some(number)) = (total, number) {
+                        // 2^64 groups of 64-bit numbers fit into 128 bits.
+                        *total += i128::from(*number);
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn groups(&self) -> u64 {
+        self.groups
+    }
+
+    /// Groups that publish an overflow and take no part in the totals.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// Field and total of each additive measure, in the order of the view's columns.
+    pub fn totals(&self) -> impl Iterator<Item = (&str, i128)> {
+        self.totals
+            .iter()
+            .filter_map(|(field, total)| total.map(|total| (field.as_str(), total)))
+    }
+
+    /// `{"groups": 9, "overflowed": 0, "totals": {"units": "11"}}`; totals are decimal text, since they may
+    /// need more than 64 bits.
+    pub fn to_json(&self) -> serde_json::Value {
+        let totals: serde_json::Map<String, serde_json::Value> = self
+            .totals()
+            .map(|(field, total)| (field.to_owned(), total.to_string().into()))
+            .collect();
+        serde_json::json!({ "groups": self.groups, "overflowed": self.overflowed, "totals": totals })
+    }
+}
