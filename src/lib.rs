@@ -1,3 +1,5 @@
 //! skeleton
+pub mod io;
+pub mod pipeline;
 pub mod ports;
 pub mod pure;

@@ -34,19 +34,11 @@ pub enum Trouble {
 
 impl PortError {
     pub fn transient(what: impl Into<String>) -> Self {
-        PortError {
-            kind: Trouble::Transient,
-            what: what.into(),
-            hint: None,
-        }
+        PortError { kind: Trouble::Transient, what: what.into(), hint: None }
     }
 
     pub fn permanent(what: impl Into<String>) -> Self {
-        PortError {
-            kind: Trouble::Permanent,
-            what: what.into(),
-            hint: None,
-        }
+        PortError { kind: Trouble::Permanent, what: what.into(), hint: None }
     }
 
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
@@ -151,12 +143,7 @@ pub trait ViewStore: Send {
 
     /// Compares the cursor and, where it matches, writes groups and meta.
     /// `columns` names the fields of [`GroupValue::Measures`](crate::pure::publish::GroupValue) in order.
-    fn publish(
-        &mut self,
-        object: &str,
-        columns: &[String],
-        publish: &Publish,
-    ) -> PortResult<PublishReply>;
+    fn publish(&mut self, object: &str, columns: &[String], publish: &Publish) -> PortResult<PublishReply>;
 
     /// Meta and up to `limit` (at most 1,000) entries of the index with `after < entry`, and `entry <= through`
     /// where that is given; `None` reads from the start, or to the end.
@@ -169,11 +156,7 @@ pub trait ViewStore: Send {
     ) -> PortResult<RangeRead>;
 
     /// Meta and the fields of the rows named, as one atomic read; fields are empty where there is no row.
-    fn read_rows(
-        &mut self,
-        object: &str,
-        keys: &[GroupKey],
-    ) -> PortResult<(Meta, Vec<StoredFields>)>;
+    fn read_rows(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredFields>)>;
 
     /// One step of a walk over all row keys that have no index entry, whatever is behind them. Starts with
     /// cursor 0 and ends when 0 comes back. Returns the encoded group keys as found, valid or not.
@@ -209,6 +192,11 @@ pub trait BaseWriter: Send {
     fn store(&mut self, table: usize, seq: Seq, image: &Image, replaces: bool) -> PortResult<()>;
     /// Marks a group as changed by this commit.
     fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<()>;
+    /// Marks all groups that the table's rows have, for all its views; older published versions no longer
+    /// tell what changed since (see [`Lineage::BeforeMarks`]).
+    fn mark_all(&mut self, table: usize) -> PortResult<()>;
+    /// Whether the table holds no row and no grave.
+    fn is_empty(&mut self, table: usize) -> PortResult<bool>;
     /// Adds to the history: this event touched this group.
     fn append_change(&mut self, change: &Change<'_>) -> PortResult<()>;
     /// Stores a partition; a new one (id 0) gets its number, which is returned.
@@ -218,8 +206,22 @@ pub trait BaseWriter: Send {
     fn add_letter(&mut self, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64>;
     fn save_hold(&mut self, letter: i64, cap: Option<Seq>) -> PortResult<()>;
     fn open_letters(&mut self, only: Option<i64>, after: i64, limit: usize) -> PortResult<Vec<Letter>>;
-    fn resolve_letter(&mut self, letter: i64, state: LetterState, who: &str, why: &str, at_ms: i64) -> PortResult<()>;
-    fn record_waived_run(&mut self, table: usize, run: Run, who: &str, why: &str, at_ms: i64) -> PortResult<()>;
+    fn resolve_letter(
+        &mut self,
+        letter: i64,
+        state: LetterState,
+        who: &str,
+        why: &str,
+        at_ms: i64,
+    ) -> PortResult<()>;
+    fn record_waived_run(
+        &mut self,
+        table: usize,
+        run: Run,
+        who: &str,
+        why: &str,
+        at_ms: i64,
+    ) -> PortResult<()>;
     /// Requests that nobody has answered, oldest first. Cheap while there is none.
     fn open_requests(&mut self) -> PortResult<Vec<Request>>;
     fn answer_request(&mut self, request: i64, answer: &Answer, at_ms: i64) -> PortResult<()>;
@@ -238,6 +240,17 @@ pub struct Change<'a> {
     pub seq: Seq,
 }
 
+/// What a state named by commit number and nonce is to a base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lineage {
+    /// A state of this file, and the marks tell what changed since.
+    Marked,
+    /// A state of this file from before the view's marks began.
+    BeforeMarks,
+    /// Not a state of this file: another base's, or one that a restore or a power cut took away.
+    Foreign,
+}
+
 /// A reader's side of a base.
 pub trait BaseReader: Send {
     /// A snapshot that no later commit changes. Hold it under a second: the WAL grows meanwhile.
@@ -248,7 +261,7 @@ pub trait BaseReader: Send {
 pub trait Snapshot {
     fn head(&mut self) -> PortResult<Head>;
     /// Whether (commit, nonce) names a state of this very file, at or before this snapshot.
-    fn knows(&mut self, commit: Commit, nonce: &str) -> PortResult<bool>;
+    fn lineage(&mut self, view: usize, commit: Commit, nonce: &str) -> PortResult<Lineage>;
     /// The groups of a view marked by commits after `after`, sorted.
     fn dirty_since(&mut self, view: usize, after: Commit) -> PortResult<Vec<GroupKey>>;
     /// Up to `limit` groups that were ever marked, in order, after the one given.
@@ -256,9 +269,5 @@ pub trait Snapshot {
     /// A group recomputed from its rows; `None` where it has none.
     fn recompute(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<GroupValue>>;
     /// Every group recomputed from its rows, ordered by its grain's values.
-    fn each_group(
-        &mut self,
-        view: usize,
-        sink: &mut dyn FnMut(&[Value], &GroupValue),
-    ) -> PortResult<()>;
+    fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
 }

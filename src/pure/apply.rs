@@ -21,17 +21,17 @@ pub enum Verdict {
     Conflict,
 }
 
-/// Judges a change against what is stored for its key. `floor` is the sequence that the table's first load
+/// Judges a change against the latest event of its key. `floor` is the sequence that the table's first load
 /// stands for: everything up to it is in already.
-pub fn judge(floor: Option<Seq>, stored: Option<&Stored>, seq: Seq, image: &Image) -> Verdict {
+pub fn judge(floor: Option<Seq>, latest: Option<(Seq, &Image)>, seq: Seq, image: &Image) -> Verdict {
     if floor.is_some_and(|floor| seq <= floor) {
         return Verdict::Stale;
     }
-    match stored {
+    match latest {
         None => Verdict::Apply,
-        Some(stored) if seq > stored.seq => Verdict::Apply,
-        Some(stored) if seq < stored.seq => Verdict::Stale,
-        Some(stored) if stored.image == *image => Verdict::Duplicate,
+        Some((stored, _)) if seq > stored => Verdict::Apply,
+        Some((stored, _)) if seq < stored => Verdict::Stale,
+        Some((_, stored)) if stored == image => Verdict::Duplicate,
         Some(_) => Verdict::Conflict,
     }
 }

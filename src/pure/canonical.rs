@@ -77,8 +77,7 @@ pub fn write_text(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(plain) {
         out.extend_from_slice(text.as_bytes());
     } else {
-        text.chars()
-            .for_each(|character| write_character(character, out));
+        text.chars().for_each(|character| write_character(character, out));
     }
     out.push(b'"');
 }
@@ -109,9 +108,7 @@ fn write_character(character: char, out: &mut Vec<u8>) {
 /// 64 bits, is an error that names the place. Object keys keep their order.
 pub fn parse_strict(text: &str) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { path: "" }
-        .deserialize(&mut reader)
-        .and_then(|value| reader.end().map(|()| value));
+    let value = Strict { path: "" }.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     value.map_err(|error| error.to_string())
 }
 
@@ -123,11 +120,7 @@ struct Strict<'a> {
 
 impl Strict<'_> {
     fn inside(self, name: &str) -> String {
-        if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
-        }
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 }
 
@@ -212,10 +205,7 @@ mod tests {
             canonical_json(&value),
             r#"{"B":"\ud83d\ude00","b":[1,-2,null,true,{"a":[],"z":1}],"\u00e9":"\u0001\u007f\"\\/\n\r\t\b\f"}"#
         );
-        assert_eq!(
-            sha256_hex(b""),
-            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        );
+        assert_eq!(sha256_hex(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 
     #[test]
@@ -226,24 +216,17 @@ mod tests {
 
     #[test]
     fn integers_stay_integers() {
-        let text =
-            "[9223372036854775807,-9223372036854775808,18446744073709551615,9007199254740993]";
+        let text = "[9223372036854775807,-9223372036854775808,18446744073709551615,9007199254740993]";
         assert_eq!(canonical_json(&parse_strict(text).unwrap()), text);
     }
 
     #[test]
     fn what_has_no_single_meaning_is_refused_with_its_place() {
         for (text, place) in [
-            (
-                r#"{"a":{"b":1,"c":2,"b":1}}"#,
-                "a.b: this key is given twice",
-            ),
+            (r#"{"a":{"b":1,"c":2,"b":1}}"#, "a.b: this key is given twice"),
             (r#"{"a":1,"\u0061":1}"#, "a: this key is given twice"),
             (r#"{"a":[0,{"rate":1.5}]}"#, "a.1.rate: 1.5 is no integer"),
-            (
-                r#"{"a":18446744073709551616}"#,
-                "a: 18446744073709552000 is no integer",
-            ),
+            (r#"{"a":18446744073709551616}"#, "a: 18446744073709552000 is no integer"),
             (r#"{"a":1} {"#, "trailing characters"),
             ("", "EOF"),
             (r#"{"a":"\ud800"}"#, "escape"),

@@ -62,9 +62,7 @@ pub struct Catalog {
 
 impl Catalog {
     pub fn table(&self, name: &str) -> Option<usize> {
-        self.tables
-            .iter()
-            .position(|table| &*table.shape.name == name)
+        self.tables.iter().position(|table| &*table.shape.name == name)
     }
 
     pub fn topic(&self, name: &str) -> Option<&Topic> {
@@ -72,16 +70,11 @@ impl Catalog {
     }
 
     pub fn view(&self, object: &str) -> Option<usize> {
-        self.views
-            .iter()
-            .position(|entry| entry.view.object == object)
+        self.views.iter().position(|entry| entry.view.object == object)
     }
 
     /// The views over one table.
     pub fn views_of(&self, table: usize) -> impl Iterator<Item = (usize, &CatalogView)> {
-        self.views
-            .iter()
-            .enumerate()
-            .filter(move |(_, entry)| entry.table == table)
+        self.views.iter().enumerate().filter(move |(_, entry)| entry.table == table)
     }
 }

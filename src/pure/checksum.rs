@@ -21,11 +21,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 impl Default for ChecksumWriter {
     fn default() -> Self {
-        ChecksumWriter {
-            digest: Sha256::new(),
-            buffer: Vec::with_capacity(BUFFER_BYTES + 1024),
-            rows: 0,
-        }
+        ChecksumWriter { digest: Sha256::new(), buffer: Vec::with_capacity(BUFFER_BYTES + 1024), rows: 0 }
     }
 }
 
@@ -36,8 +32,7 @@ impl ChecksumWriter {
 
     /// Appends one row.
     pub fn row<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) {
-        self.buffer
-            .extend_from_slice(if self.rows == 0 { b"[[" } else { b",[" });
+        self.buffer.extend_from_slice(if self.rows == 0 { b"[[" } else { b",[" });
         self.rows += 1;
         for (position, value) in values.into_iter().enumerate() {
             if position > 0 {
@@ -63,8 +58,7 @@ impl ChecksumWriter {
 
     /// The checksum in lower-case hex; no rows are `[]`.
     pub fn finish(mut self) -> String {
-        self.buffer
-            .extend_from_slice(if self.rows == 0 { b"[]" } else { b"]" });
+        self.buffer.extend_from_slice(if self.rows == 0 { b"[]" } else { b"]" });
         self.digest.update(&self.buffer);
         hex(&self.digest.finalize())
     }
@@ -104,9 +98,7 @@ impl Controls {
         Controls {
             groups: 0,
             overflowed: 0,
-            totals: measures
-                .map(|measure| (measure.column.clone(), measure.additive.then_some(0)))
-                .collect(),
+            totals: measures.map(|measure| (measure.column.clone(), measure.additive.then_some(0))).collect(),
         }
     }
 
@@ -137,18 +129,14 @@ impl Controls {
 
     /// Field and total of each additive measure, in the order of the view's columns.
     pub fn totals(&self) -> impl Iterator<Item = (&str, i128)> {
-        self.totals
-            .iter()
-            .filter_map(|(field, total)| total.map(|total| (field.as_str(), total)))
+        self.totals.iter().filter_map(|(field, total)| total.map(|total| (field.as_str(), total)))
     }
 
     /// `{"groups": 9, "overflowed": 0, "totals": {"units": "11"}}`; totals are decimal text, since they may
     /// need more than 64 bits.
     pub fn to_json(&self) -> serde_json::Value {
-        let totals: serde_json::Map<String, serde_json::Value> = self
-            .totals()
-            .map(|(field, total)| (field.to_owned(), total.to_string().into()))
-            .collect();
+        let totals: serde_json::Map<String, serde_json::Value> =
+            self.totals().map(|(field, total)| (field.to_owned(), total.to_string().into())).collect();
         serde_json::json!({ "groups": self.groups, "overflowed": self.overflowed, "totals": totals })
     }
 }

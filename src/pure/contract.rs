@@ -85,10 +85,7 @@ pub enum Aggregate {
 
 impl Aggregate {
     pub fn is_additive(&self) -> bool {
-        matches!(
-            self,
-            Aggregate::CountRows | Aggregate::Count(_) | Aggregate::Sum(_)
-        )
+        matches!(self, Aggregate::CountRows | Aggregate::Count(_) | Aggregate::Sum(_))
     }
 
     /// Calls `visit` with each column that the aggregate reads, repeated ones too.
@@ -136,28 +133,18 @@ pub struct ContractError {
 
 impl View {
     /// Compiles a contract document. `place` names it in messages; `tables` are the configured base tables.
-    pub fn compile(
-        document_text: &str,
-        place: &str,
-        tables: &[Table],
-    ) -> Result<View, ContractError> {
+    pub fn compile(document_text: &str, place: &str, tables: &[Table]) -> Result<View, ContractError> {
         parse::compile(document_text, place, tables)
     }
 
     /// The published fields, in order.
     pub fn columns(&self) -> Vec<String> {
-        self.measures
-            .iter()
-            .map(|measure| measure.column.clone())
-            .collect()
+        self.measures.iter().map(|measure| measure.column.clone()).collect()
     }
 
     /// Types of the parts of a group key.
     pub fn grain_types(&self) -> Vec<ColumnType> {
-        self.grain
-            .iter()
-            .map(|dimension| dimension.column_type)
-            .collect()
+        self.grain.iter().map(|dimension| dimension.column_type).collect()
     }
 
     /// The group that a row of the base table belongs to, whether or not the filters let it in.

@@ -102,18 +102,10 @@ mod tests {
 
     #[test]
     fn arithmetic_is_exact_beyond_64_bits_and_null_wins_over_overflow() {
-        let row = [
-            i64::MIN.into(),
-            i64::MIN.into(),
-            i64::MIN.into(),
-            Value::Null,
-        ];
+        let row = [i64::MIN.into(), i64::MIN.into(), i64::MIN.into(), Value::Null];
         let product = Expression::Multiply(column(0), column(1));
         assert_eq!(product.evaluate(&row), Evaluated::Integer(1 << 126));
-        assert_eq!(
-            Expression::Negate(column(0)).evaluate(&row),
-            Evaluated::Integer(1 << 63)
-        );
+        assert_eq!(Expression::Negate(column(0)).evaluate(&row), Evaluated::Integer(1 << 63));
         let cube = Expression::Multiply(Box::new(product), column(2));
         assert_eq!(cube.evaluate(&row), Evaluated::Overflow);
         let with_null = Expression::Subtract(Box::new(cube), column(3));
@@ -134,9 +126,6 @@ mod tests {
         expression.for_each_column(&mut |column| seen.push(column));
         assert_eq!(seen, [4, 2]);
         let moved = expression.with_columns(&mut |column| if column == 4 { 0 } else { 1 });
-        assert_eq!(
-            moved.evaluate(&[7.into(), 3.into()]),
-            Evaluated::Integer(-23)
-        );
+        assert_eq!(moved.evaluate(&[7.into(), 3.into()]), Evaluated::Integer(-23));
     }
 }

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod event;
 pub mod expression;
 pub mod group_key;
+pub mod meta;
 pub mod native;
 pub mod publish;
 pub mod recompute;

@@ -58,11 +58,7 @@ impl NativeDecoder {
         for (index, column) in table.columns.iter().enumerate() {
             fields.push((format!("new_{}", column.name).into(), Field::New(index)));
         }
-        NativeDecoder {
-            table,
-            order,
-            fields,
-        }
+        NativeDecoder { table, order, fields }
     }
 
     /// Decodes one message. `None` as value is a tombstone: it carries no sequence, so it is a delete of its
@@ -88,10 +84,7 @@ impl NativeDecoder {
             .and_then(|envelope| message.end().map(|()| envelope));
         match read {
             Ok(Some(envelope)) => self.finish(offset, envelope),
-            Ok(None) => Err(reject(
-                Reason::NotObject,
-                "the message is JSON, but not an object",
-            )),
+            Ok(None) => Err(reject(Reason::NotObject, "the message is JSON, but not an object")),
             Err(error) => Err(reject(Reason::NotJson, error.to_string())),
         }
     }
@@ -101,19 +94,12 @@ impl NativeDecoder {
             return Ok(Decoded::Control);
         }
         let seq = offset_seq(offset);
-        let fail = |reason, detail: String| Rejection {
-            reason,
-            detail,
-            seq: Some(seq),
-        };
+        let fail = |reason, detail: String| Rejection { reason, detail, seq: Some(seq) };
         let bytes = key.ok_or_else(|| {
-            fail(
-                Reason::MissingField,
-                "a tombstone without a message key names no row".into(),
-            )
+            fail(Reason::MissingField, "a tombstone without a message key names no row".into())
         })?;
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(bytes)
-            .map_err(|error| {
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(bytes).map_err(|error| {
                 fail(
                     Reason::NotJson,
                     format!("the message key is not a JSON object of the primary key: {error}"),
@@ -140,10 +126,7 @@ impl NativeDecoder {
                 .map_err(|(reason, detail)| fail(reason, format!("message key: {detail}")))?;
             parts.push(value);
         }
-        Ok(Decoded::Change {
-            seq,
-            image: Image::Deleted(parts.into()),
-        })
+        Ok(Decoded::Change { seq, image: Image::Deleted(parts.into()) })
     }
 
     /// From what was read to an event, or to the first mistake.
@@ -152,11 +135,7 @@ impl NativeDecoder {
             (Order::Offset, _) => Some(offset_seq(offset)),
             (Order::SourceSeq, seq) => seq,
         };
-        let fail = |reason, detail: String| Rejection {
-            reason,
-            detail,
-            seq,
-        };
+        let fail = |reason, detail: String| Rejection { reason, detail, seq };
         if let Some((reason, detail)) = envelope.mistake {
             return Err(fail(reason, detail));
         }
@@ -164,10 +143,7 @@ impl NativeDecoder {
             return Ok(Decoded::Heartbeat(heartbeat));
         }
         let seq = seq.ok_or_else(|| {
-            fail(
-                Reason::MissingField,
-                "source_seq is missing: the event cannot be ordered".into(),
-            )
+            fail(Reason::MissingField, "source_seq is missing: the event cannot be ordered".into())
         })?;
         let operation = envelope
             .operation
@@ -177,25 +153,13 @@ impl NativeDecoder {
         match operation {
             "I" | "U" => {
                 let row = envelope.row.ok_or_else(|| {
-                    fail(
-                        Reason::MissingRow,
-                        format!("op {operation} needs the full new row"),
-                    )
+                    fail(Reason::MissingRow, format!("op {operation} needs the full new row"))
                 })?;
                 self.check_row(&row, &key, &envelope.new, &fail)?;
-                Ok(Decoded::Change {
-                    seq,
-                    image: Image::Row(row.into()),
-                })
+                Ok(Decoded::Change { seq, image: Image::Row(row.into()) })
             }
-            "D" => Ok(Decoded::Change {
-                seq,
-                image: Image::Deleted(key.into()),
-            }),
-            other => Err(fail(
-                Reason::UnknownOperation,
-                format!("op is {other:?}, known are I, U and D"),
-            )),
+            "D" => Ok(Decoded::Change { seq, image: Image::Deleted(key.into()) }),
+            other => Err(fail(Reason::UnknownOperation, format!("op is {other:?}, known are I, U and D"))),
         }
     }
 
@@ -208,10 +172,7 @@ impl NativeDecoder {
         for (part, value) in parts.into_iter().enumerate() {
             key.push(value.ok_or_else(|| {
                 let name = &self.table.columns[self.table.key[part]].name;
-                fail(
-                    Reason::MissingField,
-                    format!("key column {name} is missing"),
-                )
+                fail(Reason::MissingField, format!("key column {name} is missing"))
             })?);
         }
         Ok(key)
@@ -230,10 +191,7 @@ impl NativeDecoder {
                 let name = &self.table.columns[column].name;
                 return Err(fail(
                     Reason::KeyMismatch,
-                    format!(
-                        "{name} is {} in the event and {} in its row",
-                        key[part], row[column]
-                    ),
+                    format!("{name} is {} in the event and {} in its row", key[part], row[column]),
                 ));
             }
         }
@@ -250,10 +208,7 @@ impl NativeDecoder {
     }
 
     fn field(&self, name: &str) -> Option<(usize, Field)> {
-        self.fields
-            .iter()
-            .position(|(known, _)| **known == *name)
-            .map(|index| (index, self.fields[index].1))
+        self.fields.iter().position(|(known, _)| **known == *name).map(|index| (index, self.fields[index].1))
     }
 }
 
@@ -262,11 +217,7 @@ fn offset_seq(offset: i64) -> Seq {
 }
 
 fn reject(reason: Reason, detail: impl Into<String>) -> Rejection {
-    Rejection {
-        reason,
-        detail: detail.into(),
-        seq: None,
-    }
+    Rejection { reason, detail: detail.into(), seq: None }
 }
 
 type Mistake = (Reason, String);
@@ -308,35 +259,26 @@ fn check(column: &Column, raw: Raw<'_>) -> Result<Value, Mistake> {
             ColumnType::Text => "text",
             ColumnType::Date => "a date as text YYYY-MM-DD",
         };
-        (
-            Reason::WrongType,
-            format!("{name} is {found}, it must be {wanted}"),
-        )
+        (Reason::WrongType, format!("{name} is {found}, it must be {wanted}"))
     };
     match (raw, column.column_type) {
         (Raw::Null, _) if column.nullable => Ok(Value::Null),
-        (Raw::Null, _) => Err((
-            Reason::NullNotAllowed,
-            format!("{name} is null, the table does not allow that"),
-        )),
+        (Raw::Null, _) => {
+            Err((Reason::NullNotAllowed, format!("{name} is null, the table does not allow that")))
+        }
         (Raw::Integer(number), ColumnType::Integer) => Ok(Value::Integer(number)),
         (Raw::Integer(_), _) => Err(wrong("a number")),
-        (Raw::OutOfRange, _) => Err((
-            Reason::NumberOutOfRange,
-            format!("{name} is outside 64 bits"),
-        )),
+        (Raw::OutOfRange, _) => Err((Reason::NumberOutOfRange, format!("{name} is outside 64 bits"))),
         (Raw::Fraction, _) => Err(wrong("a fraction")),
         (Raw::Text(_), ColumnType::Integer) => Err(wrong("text")),
-        (Raw::Text(text), _) if text.as_bytes().contains(&0) => Err((
-            Reason::NulInText,
-            format!("{name} holds the character U+0000"),
-        )),
+        (Raw::Text(text), _) if text.as_bytes().contains(&0) => {
+            Err((Reason::NulInText, format!("{name} holds the character U+0000")))
+        }
         (Raw::Text(text), ColumnType::Text) => Ok(Value::Text(text.into())),
         (Raw::Text(text), ColumnType::Date) if is_date(&text) => Ok(Value::Text(text.into())),
-        (Raw::Text(text), ColumnType::Date) => Err((
-            Reason::NotADate,
-            format!("{name} is {text:?}, which is no date YYYY-MM-DD"),
-        )),
+        (Raw::Text(text), ColumnType::Date) => {
+            Err((Reason::NotADate, format!("{name} is {text:?}, which is no date YYYY-MM-DD")))
+        }
         (Raw::Other, _) => Err(wrong("no plain value")),
     }
 }
@@ -434,12 +376,10 @@ impl<'de> Visitor<'de> for EnvelopeSeed<'_> {
                     Ok(row) => envelope.row = row,
                     Err(mistake) => envelope.note(mistake),
                 },
-                Field::Key(part) => {
-                    match check(&table.columns[table.key[part]], map.next_value()?) {
-                        Ok(value) => envelope.key[part] = Some(value),
-                        Err(mistake) => envelope.note(mistake),
-                    }
-                }
+                Field::Key(part) => match check(&table.columns[table.key[part]], map.next_value()?) {
+                    Ok(value) => envelope.key[part] = Some(value),
+                    Err(mistake) => envelope.note(mistake),
+                },
                 Field::New(column) => match map.next_value()? {
                     // A delete leaves no new group; an insert whose row says more is not contradicted by null.
                     Raw::Null => {}
@@ -456,16 +396,10 @@ impl<'de> Visitor<'de> for EnvelopeSeed<'_> {
 
 fn read_seq(name: &str, raw: Raw<'_>) -> Result<Seq, Mistake> {
     match raw {
-        Raw::Integer(number) => u64::try_from(number).map(Seq::at).map_err(|_| {
-            (
-                Reason::NumberOutOfRange,
-                format!("{name} is {number}, sequences start at 0"),
-            )
-        }),
-        Raw::OutOfRange => Err((
-            Reason::NumberOutOfRange,
-            format!("{name} is outside 64 bits"),
-        )),
+        Raw::Integer(number) => u64::try_from(number)
+            .map(Seq::at)
+            .map_err(|_| (Reason::NumberOutOfRange, format!("{name} is {number}, sequences start at 0"))),
+        Raw::OutOfRange => Err((Reason::NumberOutOfRange, format!("{name} is outside 64 bits"))),
         Raw::Null => Err((Reason::MissingField, format!("{name} is null"))),
         _ => Err((Reason::WrongType, format!("{name} must be an integer"))),
     }
@@ -573,10 +507,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
             expected = index + 1;
             match check(&columns[index], map.next_value()?) {
                 Ok(_) if row[index].is_some() => {
-                    mistake.get_or_insert((
-                        Reason::DuplicateField,
-                        format!("row: {name} occurs twice"),
-                    ));
+                    mistake.get_or_insert((Reason::DuplicateField, format!("row: {name} occurs twice")));
                 }
                 Ok(value) => row[index] = Some(value),
                 Err((reason, detail)) => {
@@ -587,10 +518,9 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
         let missing = row.iter().position(Option::is_none);
         Ok(match (mistake, missing) {
             (Some(mistake), _) => Err(mistake),
-            (None, Some(index)) => Err((
-                Reason::MissingColumn,
-                format!("row: column {} is missing", columns[index].name),
-            )),
+            (None, Some(index)) => {
+                Err((Reason::MissingColumn, format!("row: column {} is missing", columns[index].name)))
+            }
             (None, None) => Ok(Some(row.into_iter().flatten().collect())),
         })
     }

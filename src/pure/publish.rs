@@ -1,6 +1,8 @@
 //! The publish chain as data: the cursor that Redis shows, a publish computed from it, and the answers
 //! that are possible. Decides; touches nothing.
 
+use std::collections::BTreeMap;
+
 use crate::pure::group_key::GroupKey;
 
 /// What Redis says of a view's publishing state. The default is that of a view which is absent.
@@ -36,6 +38,9 @@ pub struct GroupWrite {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publish {
     pub expected: Cursor,
+    /// Whether the index must count as many groups as the meta says. A sweep, which mends the index, does not
+    /// ask for it.
+    pub check_count: bool,
     pub groups: Vec<GroupWrite>,
     /// Meta fields to set after the groups, cursor fields included.
     pub meta: Vec<(&'static str, String)>,
@@ -68,4 +73,91 @@ pub enum PublishReply {
     WrongType { key: String, found: String },
     /// Index and meta count different numbers of groups: rows were lost; nothing was written.
     CountDiffers { index: u64, meta: u64 },
+}
+
+impl Cursor {
+    /// As the meta's fields say; what is missing or unreadable is as if the view were absent.
+    pub fn from_meta(meta: &BTreeMap<String, String>) -> Self {
+        let text = |name: &str| meta.get(name).cloned().unwrap_or_default();
+        Cursor {
+            version: text("version").parse().unwrap_or(0),
+            nonce: text("nonce"),
+            token: text("token"),
+            part: text("part").parse().unwrap_or(0),
+        }
+    }
+
+    pub fn is_absent(&self) -> bool {
+        *self == Cursor::default()
+    }
+
+    /// The cursor as meta fields.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("version", self.version.to_string()),
+            ("nonce", self.nonce.clone()),
+            ("token", self.token.clone()),
+            ("part", self.part.to_string()),
+            ("mixed", if self.token.is_empty() { "0" } else { "1" }.to_owned()),
+        ]
+    }
+}
+
+impl GroupValue {
+    /// The fields of the group's row in the store.
+    pub fn fields(&self, columns: &[String]) -> BTreeMap<String, String> {
+        match self {
+            GroupValue::Overflow => BTreeMap::from([("_error".to_owned(), "overflow".to_owned())]),
+            GroupValue::Measures(values) => columns
+                .iter()
+                .zip(values)
+                .filter_map(|(column, value)| Some((column.clone(), value.as_ref()?.to_string())))
+                .collect(),
+        }
+    }
+}
+
+/// What readers are told of a view's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Fresh,
+    /// Not confirmed against the ends of the log within the freshness objective.
+    Stale,
+    /// Dead letters are open.
+    Incomplete,
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Fresh => "fresh",
+            Status::Stale => "stale",
+            Status::Incomplete => "incomplete",
+        }
+    }
+
+    pub fn judge(open_letters: u64, now_ms: i64, confirmed_ms: Option<i64>, slo_seconds: u64) -> Self {
+        let within = |confirmed: i64| {
+            now_ms.saturating_sub(confirmed)
+                <= i64::try_from(slo_seconds).unwrap_or(i64::MAX).saturating_mul(1000)
+        };
+        match confirmed_ms {
+            _ if open_letters > 0 => Status::Incomplete,
+            Some(confirmed) if within(confirmed) => Status::Fresh,
+            _ => Status::Stale,
+        }
+    }
+}
+
+/// Milliseconds since the epoch as people and programs read them: `2026-09-22T08:15:30.125Z`; empty where unknown.
+pub fn timestamp_text(at_ms: Option<i64>) -> String {
+    at_ms
+        .and_then(|at| jiff::Timestamp::from_millisecond(at).ok())
+        .map(|at| format!("{at:.3}"))
+        .unwrap_or_default()
+}
+
+/// The inverse of [`timestamp_text`].
+pub fn timestamp_ms(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond())
 }

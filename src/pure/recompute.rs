@@ -41,36 +41,21 @@ impl Recompute {
     pub fn new(view: &View, table: &Table) -> Self {
         let (inputs, aggregates) = inputs_and_aggregates(view);
         let names = |columns: &[usize]| -> Vec<String> {
-            columns
-                .iter()
-                .map(|column| quote_identifier(&table.columns[*column].name))
-                .collect()
+            columns.iter().map(|column| quote_identifier(&table.columns[*column].name)).collect()
         };
-        let grain: Vec<usize> = view
-            .grain
-            .iter()
-            .map(|dimension| dimension.column)
-            .collect();
+        let grain: Vec<usize> = view.grain.iter().map(|dimension| dimension.column).collect();
         let storage = quote_identifier(&storage_name(&view.base));
         let condition = condition(view, table);
 
         let covered = names(&index_columns(view, table, &grain, &inputs)).join(", ");
         let index_body = format!("ON {storage} ({covered}) WHERE {condition}");
         let digest = sha256_hex(index_body.as_bytes());
-        let index = quote_identifier(&format!(
-            "driftless_index_{}_{}",
-            view.object,
-            &digest[..12]
-        ));
+        let index = quote_identifier(&format!("driftless_index_{}_{}", view.object, &digest[..12]));
 
         let from = format!("FROM {storage} INDEXED BY {index} WHERE {condition}");
         let input_names = names(&inputs);
         let grain_names = names(&grain);
-        let selected = if inputs.is_empty() {
-            "1".to_owned()
-        } else {
-            input_names.join(", ")
-        };
+        let selected = if inputs.is_empty() { "1".to_owned() } else { input_names.join(", ") };
         let group: String = view
             .grain
             .iter()
@@ -85,11 +70,7 @@ impl Recompute {
         Recompute {
             index_sql: format!("CREATE INDEX IF NOT EXISTS {index} {index_body}"),
             group_sql: format!("SELECT {selected} {from}{group}"),
-            all_sql: format!(
-                "SELECT {} {from} ORDER BY {}",
-                all.join(", "),
-                grain_names.join(", ")
-            ),
+            all_sql: format!("SELECT {} {from} ORDER BY {}", all.join(", "), grain_names.join(", ")),
             inputs,
             aggregates,
             minimum_group_lines: view.policy.minimum_group_lines.unwrap_or(1).max(1),
@@ -101,13 +82,10 @@ impl Recompute {
 fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
     let mut inputs: Vec<usize> = Vec::new();
     let mut position = |column: usize| {
-        inputs
-            .iter()
-            .position(|input| *input == column)
-            .unwrap_or_else(|| {
-                inputs.push(column);
-                inputs.len() - 1
-            })
+        inputs.iter().position(|input| *input == column).unwrap_or_else(|| {
+            inputs.push(column);
+            inputs.len() - 1
+        })
     };
     let aggregates = view
         .measures
@@ -128,12 +106,10 @@ fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
 fn index_columns(view: &View, table: &Table, grain: &[usize], inputs: &[usize]) -> Vec<usize> {
     let mut columns = grain.to_vec();
     // SQLite knows the value of a column that the index pins with `=`, but reads others again.
-    let filtered = view
-        .all_filters()
-        .filter_map(|filter| match filter.comparison {
-            Comparison::With(Operator::Equal, _) => None,
-            _ => Some(filter.column),
-        });
+    let filtered = view.all_filters().filter_map(|filter| match filter.comparison {
+        Comparison::With(Operator::Equal, _) => None,
+        _ => Some(filter.column),
+    });
     for column in inputs.iter().copied().chain(filtered) {
         if !columns.contains(&column) && !table.is_key(column) {
             columns.push(column);

@@ -16,25 +16,15 @@ impl Seq {
     pub const POSITION_MAX: u64 = i64::MAX as u64;
 
     pub const fn at(position: u64) -> Self {
-        Seq {
-            epoch: 0,
-            position,
-            row: 0,
-        }
+        Seq { epoch: 0, position, row: 0 }
     }
 
     /// The next lower sequence of the same source position scale; the lowest stays itself.
     pub fn just_below(self) -> Self {
         if self.row > 0 {
-            return Seq {
-                row: self.row - 1,
-                ..self
-            };
+            return Seq { row: self.row - 1, ..self };
         }
-        Seq {
-            position: self.position.saturating_sub(1),
-            ..self
-        }
+        Seq { position: self.position.saturating_sub(1), ..self }
     }
 
     /// Whether the plain number `position` says it all.
@@ -60,11 +50,9 @@ impl std::str::FromStr for Seq {
         let mut parts = text.splitn(3, '.');
         let first = parts.next().unwrap_or_default();
         match (parts.next(), parts.next()) {
-            (Some(position), Some(row)) => Ok(Seq {
-                epoch: first.parse()?,
-                position: position.parse()?,
-                row: row.parse()?,
-            }),
+            (Some(position), Some(row)) => {
+                Ok(Seq { epoch: first.parse()?, position: position.parse()?, row: row.parse()? })
+            }
             _ => Ok(Seq::at(text.parse()?)),
         }
     }

@@ -29,21 +29,8 @@ mod tests {
     #[test]
     fn whatever_the_name_or_text_sqlite_reads_it_back() {
         let base = rusqlite::Connection::open_in_memory().unwrap();
-        for text in [
-            "",
-            "a\"b",
-            "a'b''",
-            "x'); drop table y; --",
-            "/* */",
-            "`[]`",
-            "\\'",
-            "é😀\n",
-        ] {
-            let sql = format!(
-                "SELECT {} AS {}",
-                quote_literal(&text.into()),
-                quote_identifier(text)
-            );
+        for text in ["", "a\"b", "a'b''", "x'); drop table y; --", "/* */", "`[]`", "\\'", "é😀\n"] {
+            let sql = format!("SELECT {} AS {}", quote_literal(&text.into()), quote_identifier(text));
             let mut statement = base.prepare(&sql).unwrap();
             assert_eq!(statement.column_names(), [text]);
             let read: String = statement.query_row([], |row| row.get(0)).unwrap();

@@ -97,10 +97,7 @@ impl Frontier {
     /// A decoded event of this partition, whether it counted or not.
     pub fn observe(&mut self, partition: i64, seq: Seq) {
         match self.mode {
-            Mode::Dense { .. } => self.add_run(Run {
-                from: seq.position,
-                to: seq.position,
-            }),
+            Mode::Dense { .. } => self.add_run(Run { from: seq.position, to: seq.position }),
             Mode::Sparse { shared: true } => self.raise(partition, seq.just_below()),
             Mode::Sparse { shared: false } | Mode::AppendOrdered => self.raise(partition, seq),
             Mode::Offsets => {}
@@ -155,9 +152,7 @@ impl Frontier {
                 let next = self.watermark.map_or(0, |w| w.position) + 1;
                 (from <= next).then_some(Seq::at(to))
             }),
-            Mode::Sparse { .. } | Mode::AppendOrdered => {
-                self.partitions.values().copied().min().flatten()
-            }
+            Mode::Sparse { .. } | Mode::AppendOrdered => self.partitions.values().copied().min().flatten(),
             Mode::Offsets => None,
         };
         let capped = match self.holds.values().copied().min() {
@@ -178,10 +173,7 @@ impl Frontier {
                 break;
             }
             if from > next {
-                holes.push(Run {
-                    from: next,
-                    to: from - 1,
-                });
+                holes.push(Run { from: next, to: from - 1 });
             }
             next = to.saturating_add(1).max(next);
         }
@@ -262,17 +254,8 @@ mod tests {
         }
         frontier.advance();
         assert_eq!(frontier.watermark(), at(1003));
-        assert_eq!(
-            frontier.holes(9),
-            [Run {
-                from: 1004,
-                to: 1004
-            }]
-        );
-        frontier.waive(Run {
-            from: 1004,
-            to: 1004,
-        });
+        assert_eq!(frontier.holes(9), [Run { from: 1004, to: 1004 }]);
+        frontier.waive(Run { from: 1004, to: 1004 });
         frontier.advance();
         assert_eq!(frontier.watermark(), at(1005));
         assert!(frontier.holes(9).is_empty());
@@ -280,13 +263,8 @@ mod tests {
 
     #[test]
     fn p5_sparse_is_the_least_of_all_partitions_and_a_new_one_never_lowers_it() {
-        let mut frontier = Frontier::restore(
-            Mode::Sparse { shared: false },
-            None,
-            [(0, None), (1, None)],
-            [],
-            [],
-        );
+        let mut frontier =
+            Frontier::restore(Mode::Sparse { shared: false }, None, [(0, None), (1, None)], [], []);
         frontier.observe(0, Seq::at(100));
         frontier.advance();
         assert_eq!(frontier.watermark(), None, "an idle partition holds it");
@@ -308,11 +286,7 @@ mod tests {
 
     #[test]
     fn p5_an_open_dead_letter_holds_the_watermark_in_every_mode() {
-        for mode in [
-            Mode::Dense { first: 1 },
-            Mode::Sparse { shared: false },
-            Mode::AppendOrdered,
-        ] {
+        for mode in [Mode::Dense { first: 1 }, Mode::Sparse { shared: false }, Mode::AppendOrdered] {
             let mut frontier = Frontier::restore(mode, None, [(0, None)], [], []);
             frontier.observe(0, Seq::at(1));
             frontier.advance();
@@ -328,8 +302,7 @@ mod tests {
 
     #[test]
     fn p5_shared_sequences_lift_only_to_just_below() {
-        let mut frontier =
-            Frontier::restore(Mode::Sparse { shared: true }, None, [(0, None)], [], []);
+        let mut frontier = Frontier::restore(Mode::Sparse { shared: true }, None, [(0, None)], [], []);
         frontier.observe(0, Seq::at(10));
         frontier.advance();
         assert_eq!(frontier.watermark(), at(9));
@@ -341,9 +314,7 @@ mod tests {
         let mut stored: BTreeMap<u64, u64> = BTreeMap::new();
         let mut random = 12345u64;
         for _ in 0..2000 {
-            random = random
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             frontier.observe(0, Seq::at(1 + (random >> 40) % 3000));
             frontier.advance();
             let changed = frontier.take_changed_runs();

@@ -24,11 +24,7 @@ impl Checkpointer {
             .doing("base: prepare checkpoints")?;
         let mut wal = settings.path.as_os_str().to_owned();
         wal.push("-wal");
-        Ok(Checkpointer {
-            connection,
-            wal: wal.into(),
-            bytes_min: settings.wal_checkpoint_bytes,
-        })
+        Ok(Checkpointer { connection, wal: wal.into(), bytes_min: settings.wal_checkpoint_bytes })
     }
 
     /// Bytes of the WAL file now.

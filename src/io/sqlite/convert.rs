@@ -46,9 +46,9 @@ impl ToSql for Seq {
 impl FromSql for Seq {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         match value {
-            ValueRef::Integer(number) => u64::try_from(number)
-                .map(Seq::at)
-                .map_err(|_| FromSqlError::OutOfRange(number)),
+            ValueRef::Integer(number) => {
+                u64::try_from(number).map(Seq::at).map_err(|_| FromSqlError::OutOfRange(number))
+            }
             ValueRef::Blob(bytes) => {
                 let bytes: &[u8; 16] = bytes.try_into().map_err(|_| FromSqlError::InvalidType)?;
                 let (epoch, rest) = bytes.split_at(4);

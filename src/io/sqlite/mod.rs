@@ -3,13 +3,14 @@
 //! WAL, STRICT tables, one writer under an OS lock. A table's facts live in `driftless_rows_<table>` together
 //! with the graves of deleted rows; a SQL view of the table's own name shows the facts alone.
 
+mod build;
 mod checkpoint;
 mod convert;
 mod lock;
 mod reader;
 mod records;
 mod schema;
-mod seed;
+mod statements;
 mod writer;
 
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ use rusqlite::{Connection, OpenFlags};
 pub use checkpoint::Checkpointer;
 pub use lock::WriterLock;
 pub use reader::{BaseFacts, SqliteReader};
+pub use records::RequestBox;
 pub use schema::SCHEMA_VERSION;
-pub use seed::{SeedRow, SeedTarget};
 pub use writer::SqliteWriter;
 
 use crate::ports::{PortError, PortResult};
@@ -66,14 +67,16 @@ fn trouble(error: rusqlite::Error, doing: &str) -> PortError {
     use rusqlite::ErrorCode;
     let what = format!("{doing}: {error}");
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => PortError::transient(what)
-            .with_hint("another process holds the file; see who has it open"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            PortError::transient(what).with_hint("another process holds the file; see who has it open")
+        }
         Some(ErrorCode::DiskFull) => PortError::transient(what)
             .with_hint("free space on the base's disk; reading goes on by itself then"),
         Some(ErrorCode::SystemIoFailure) => PortError::transient(what)
             .with_hint("check the base's disk; reading goes on by itself once it answers"),
-        Some(ErrorCode::CannotOpen) => PortError::permanent(what)
-            .with_hint("check the path, and that its folder exists and is writable"),
+        Some(ErrorCode::CannotOpen) => {
+            PortError::permanent(what).with_hint("check the path, and that its folder exists and is writable")
+        }
         Some(ErrorCode::ReadOnly) => {
             PortError::permanent(what).with_hint("make the base file and its folder writable")
         }

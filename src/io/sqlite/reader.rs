@@ -4,7 +4,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::LetterFilter;
 use super::{BaseSettings, Doing, SCHEMA_VERSION, connect, records};
-use crate::ports::{BaseReader, PortError, PortResult, Snapshot};
+use crate::ports::{BaseReader, Lineage, PortError, PortResult, Snapshot};
 use crate::pure::base::{Head, Letter, Position};
 use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
@@ -44,17 +44,12 @@ impl SqliteReader {
     /// Opens a base that a writer has made for this catalog.
     pub fn open(settings: &BaseSettings, catalog: &Catalog) -> PortResult<Self> {
         if !settings.path.exists() {
-            return Err(PortError::permanent(format!(
-                "there is no base at {}",
-                settings.path.display()
-            ))
-            .with_hint("start `driftless run` or `driftless seed` first, or correct base.path"));
+            return Err(PortError::permanent(format!("there is no base at {}", settings.path.display()))
+                .with_hint("start `driftless run` or `driftless seed` first, or correct base.path"));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect(settings, flags)?;
-        connection
-            .pragma_update(None, "query_only", true)
-            .doing("base: open for reading")?;
+        connection.pragma_update(None, "query_only", true).doing("base: open for reading")?;
         let version: i64 = connection
             .pragma_query_value(None, "user_version", |row| row.get(0))
             .doing("base: read its schema version")?;
@@ -62,13 +57,11 @@ impl SqliteReader {
             return Err(PortError::permanent(format!(
                 "the base has schema version {version}, this release reads {SCHEMA_VERSION}"
             ))
-            .with_hint("start `driftless run` of this release on it once, or use the release that wrote it"));
+            .with_hint(
+                "start `driftless run` of this release on it once, or use the release that wrote it",
+            ));
         }
-        let mut reader = SqliteReader {
-            connection,
-            table_ids: Vec::new(),
-            views: Vec::new(),
-        };
+        let mut reader = SqliteReader { connection, table_ids: Vec::new(), views: Vec::new() };
         reader.look_up(catalog)?;
         Ok(reader)
     }
@@ -125,8 +118,9 @@ impl SqliteReader {
             path: self.connection.path().unwrap_or_default().into(),
             created_ms: one("SELECT value FROM driftless_facts WHERE name = 'created_ms'")?.unwrap_or(0),
             history_from: one("SELECT min(commit_no) FROM driftless_commits")?.map(|n| Commit(n as u64)),
-            committed_ms: one("SELECT at_ms FROM driftless_commits ORDER BY commit_no DESC LIMIT 1")
-                .or_else(|_| one("SELECT max(at_ms) FROM driftless_commits"))?,
+            committed_ms: one(
+                "SELECT (SELECT at_ms FROM driftless_commits ORDER BY commit_no DESC LIMIT 1)",
+            )?,
         })
     }
 
@@ -149,9 +143,7 @@ fn unknown(kind: &str, name: &str) -> PortError {
 
 impl BaseReader for SqliteReader {
     fn snapshot(&mut self) -> PortResult<Box<dyn Snapshot + '_>> {
-        self.connection
-            .execute_batch("BEGIN DEFERRED")
-            .doing("base: begin a snapshot")?;
+        self.connection.execute_batch("BEGIN DEFERRED").doing("base: begin a snapshot")?;
         Ok(Box::new(SqliteSnapshot { reader: self }))
     }
 }
@@ -186,10 +178,7 @@ impl SqliteSnapshot<'_> {
                 };
                 let next_offset: i64 = row.get(4)?;
                 positions.push(Position {
-                    at: TopicPartition {
-                        topic: row.get::<_, String>(0)?.into(),
-                        partition: row.get(1)?,
-                    },
+                    at: TopicPartition { topic: row.get::<_, String>(0)?.into(), partition: row.get(1)? },
                     table,
                     first_offset: row.get(3)?,
                     next_offset,
@@ -245,27 +234,37 @@ impl Snapshot for SqliteSnapshot<'_> {
                 .iter()
                 .map(|&id| records::table_state(connection, id))
                 .collect::<PortResult<_>>()?,
-            open_letters: (0..tables)
-                .map(|table| self.open_letters(table))
-                .collect::<PortResult<_>>()?,
+            open_letters: (0..tables).map(|table| self.open_letters(table)).collect::<PortResult<_>>()?,
         })
     }
 
-    fn knows(&mut self, commit: Commit, nonce: &str) -> PortResult<bool> {
-        let lineage: Option<(String, i64)> = self
+    fn lineage(&mut self, view: usize, commit: Commit, nonce: &str) -> PortResult<Lineage> {
+        let view_id = self.reader.views[view].id;
+        let found: Option<(String, i64, i64)> = self
             .reader
             .connection
             .prepare_cached(
-                "SELECT nonce, (SELECT max(commit_no) FROM driftless_commits) FROM driftless_lineage
-                 WHERE first_commit <= ?1 ORDER BY first_commit DESC LIMIT 1",
+                "SELECT nonce, (SELECT max(commit_no) FROM driftless_commits),
+                   (SELECT since_commit FROM driftless_views WHERE view_id = ?2)
+                 FROM driftless_lineage WHERE first_commit <= ?1 ORDER BY first_commit DESC LIMIT 1",
             )
             .and_then(|mut statement| {
                 statement
-                    .query_row([commit.0 as i64], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .query_row([commit.0 as i64, view_id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                     .optional()
             })
             .doing("base: look for a lineage")?;
-        Ok(lineage.is_some_and(|(at_commit, newest)| at_commit == nonce && commit.0 as i64 <= newest))
+        let commit = commit.0 as i64;
+        Ok(match found {
+            Some((holder, newest, since)) if holder == nonce && commit <= newest => {
+                if commit >= since {
+                    Lineage::Marked
+                } else {
+                    Lineage::BeforeMarks
+                }
+            }
+            _ => Lineage::Foreign,
+        })
     }
 
     fn dirty_since(&mut self, view: usize, after: Commit) -> PortResult<Vec<GroupKey>> {
@@ -278,10 +277,9 @@ impl Snapshot for SqliteSnapshot<'_> {
                 .optional()?;
             // The history is the index of marks, as far as it reaches back; before that the marks are read.
             let (sql, from) = match first {
-                Some(first) => (
-                    "SELECT group_key FROM driftless_changes WHERE change_id >= ?2 AND view_id = ?1",
-                    first,
-                ),
+                Some(first) => {
+                    ("SELECT group_key FROM driftless_changes WHERE change_id >= ?2 AND view_id = ?1", first)
+                }
                 None => (
                     "SELECT group_key FROM driftless_groups WHERE view_id = ?1 AND changed_at > ?2",
                     after.0 as i64,
@@ -289,9 +287,7 @@ impl Snapshot for SqliteSnapshot<'_> {
             };
             let mut keys: Vec<GroupKey> = connection
                 .prepare_cached(sql)?
-                .query_map(params![view_id, from], |row| {
-                    row.get::<_, String>(0).map(GroupKey::from_encoded)
-                })?
+                .query_map(params![view_id, from], |row| row.get::<_, String>(0).map(GroupKey::from_encoded))?
                 .collect::<rusqlite::Result<_>>()?;
             keys.sort_unstable();
             keys.dedup();
@@ -323,7 +319,7 @@ impl Snapshot for SqliteSnapshot<'_> {
         let Some(parts) = key.decode(grain) else {
             return Ok(None);
         };
-        let read = || -> rusqlite::Result<Option<GroupValue>> {
+        let mut read = || -> rusqlite::Result<Option<GroupValue>> {
             let mut statement = self.reader.connection.prepare_cached(&entry.recompute.group_sql)?;
             let mut rows = statement.query(rusqlite::params_from_iter(&parts))?;
             let mut accumulator = Accumulator::new(&entry.recompute);
@@ -339,11 +335,7 @@ impl Snapshot for SqliteSnapshot<'_> {
         read().doing(&format!("base: recompute {}", entry.view.object))
     }
 
-    fn each_group(
-        &mut self,
-        view: usize,
-        sink: &mut dyn FnMut(&[Value], &GroupValue),
-    ) -> PortResult<()> {
+    fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()> {
         let entry = &self.reader.views[view].entry;
         let grain = entry.view.grain.len();
         let width = grain + entry.recompute.inputs.len();
@@ -379,7 +371,7 @@ impl Snapshot for SqliteSnapshot<'_> {
     }
 }
 
-fn emit(key: &[Value], group: Accumulator<'_>, sink: &mut dyn FnMut(&[Value], &GroupValue)) {
+fn emit(key: &[Value], mut group: Accumulator<'_>, sink: &mut dyn FnMut(&[Value], &GroupValue)) {
     if let Some(value) = group.finish() {
         sink(key, &value);
     }

@@ -30,25 +30,18 @@ pub(super) fn table_state(connection: &Connection, table_id: i64) -> PortResult<
         .prepare_cached("SELECT floor, watermark, greatest FROM driftless_tables WHERE table_id = ?1")
         .and_then(|mut statement| {
             statement.query_row([table_id], |row| {
-                Ok(TableState {
-                    floor: row.get(0)?,
-                    watermark: row.get(1)?,
-                    greatest: row.get(2)?,
-                })
+                Ok(TableState { floor: row.get(0)?, watermark: row.get(1)?, greatest: row.get(2)? })
             })
         })
         .doing("base: read a table's watermark")
 }
 
 pub(super) fn runs(connection: &Connection, table_id: i64) -> PortResult<Vec<Run>> {
-    let read = || {
+    let read = || -> rusqlite::Result<Vec<Run>> {
         connection
             .prepare("SELECT from_seq, to_seq FROM driftless_runs WHERE table_id = ?1")?
             .query_map([table_id], |row| {
-                Ok(Run {
-                    from: row.get::<_, i64>(0)? as u64,
-                    to: row.get::<_, i64>(1)? as u64,
-                })
+                Ok(Run { from: row.get::<_, i64>(0)? as u64, to: row.get::<_, i64>(1)? as u64 })
             })?
             .collect()
     };
@@ -56,7 +49,7 @@ pub(super) fn runs(connection: &Connection, table_id: i64) -> PortResult<Vec<Run
 }
 
 pub(super) fn holds(connection: &Connection, table_id: i64) -> PortResult<Vec<(i64, Option<Seq>)>> {
-    let read = || {
+    let read = || -> rusqlite::Result<Vec<(i64, Option<Seq>)>> {
         connection
             .prepare(
                 "SELECT letter_id, hold FROM driftless_dead_letters
@@ -84,7 +77,7 @@ pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i
         ],
         "base: keep a dead letter",
     )?;
-    Ok(writer.connection().last_insert_rowid())
+    Ok(writer.connection.last_insert_rowid())
 }
 
 /// Which dead letters to read.
@@ -98,7 +91,7 @@ pub struct LetterFilter {
 }
 
 pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortResult<Vec<Letter>> {
-    let read = || {
+    let read = || -> rusqlite::Result<Vec<Letter>> {
         connection
             .prepare_cached(
                 "SELECT letter_id, l.partition_id, topic, partition, l.offset, seq, reason, detail, key, value, state,
@@ -170,9 +163,7 @@ pub struct RequestBox {
 impl RequestBox {
     pub fn open(settings: &BaseSettings) -> PortResult<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ok(RequestBox {
-            connection: connect(settings, flags)?,
-        })
+        Ok(RequestBox { connection: connect(settings, flags)? })
     }
 
     /// Puts a request on record, in one short transaction. Returns its number.

@@ -97,11 +97,9 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
         let name = &*table.shape.name;
         let definition = definition(&table.shape, table.mode.name());
         let known: Option<(i64, String)> = connection
-            .query_row(
-                "SELECT table_id, definition FROM driftless_tables WHERE name = ?1",
-                [name],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
+            .query_row("SELECT table_id, definition FROM driftless_tables WHERE name = ?1", [name], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()
             .doing("base: look for a table")?;
         match known {
@@ -133,15 +131,9 @@ fn definition(table: &Table, mode: &str) -> String {
     let columns: Vec<_> = table
         .columns
         .iter()
-        .map(|column| {
-            serde_json::json!([&*column.name, type_name(column.column_type), column.nullable])
-        })
+        .map(|column| serde_json::json!([&*column.name, type_name(column.column_type), column.nullable]))
         .collect();
-    let key: Vec<_> = table
-        .key
-        .iter()
-        .map(|&column| &*table.columns[column].name)
-        .collect();
+    let key: Vec<_> = table.key.iter().map(|&column| &*table.columns[column].name).collect();
     serde_json::json!({"columns": columns, "key": key, "watermark": mode}).to_string()
 }
 
@@ -169,16 +161,9 @@ fn storage_sql(table: &Table) -> String {
             format!("{} {kind}{constraint}", quote_identifier(&column.name))
         })
         .collect();
-    let key: Vec<String> = table
-        .key
-        .iter()
-        .map(|&column| quote_identifier(&table.columns[column].name))
-        .collect();
-    let names: Vec<String> = table
-        .columns
-        .iter()
-        .map(|column| quote_identifier(&column.name))
-        .collect();
+    let key: Vec<String> =
+        table.key.iter().map(|&column| quote_identifier(&table.columns[column].name)).collect();
+    let names: Vec<String> = table.columns.iter().map(|column| quote_identifier(&column.name)).collect();
     format!(
         "CREATE TABLE {storage} ({}, _seq ANY NOT NULL, _live INTEGER NOT NULL, PRIMARY KEY ({})) STRICT, WITHOUT ROWID;
          CREATE VIEW {} AS SELECT {} FROM {storage} WHERE _live = 1;",

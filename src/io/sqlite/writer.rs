@@ -1,10 +1,10 @@
 //! The one connection that changes a base. Statements are written once, when the file is opened.
 
-use std::sync::Arc;
+use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params, params_from_iter};
-
+use super::build::{MARK, ViewKeys};
 use super::lock::WriterLock;
+use super::statements::TableStatements;
 use super::{BaseSettings, Doing, connect, records, schema};
 use crate::ports::{BaseWriter, Change, PortError, PortResult};
 use crate::pure::apply::Stored;
@@ -14,7 +14,6 @@ use crate::pure::base::{
 use crate::pure::catalog::Catalog;
 use crate::pure::event::Image;
 use crate::pure::group_key::GroupKey;
-use crate::pure::schema::Table;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 use crate::pure::sql::{quote_identifier, storage_name};
 use crate::pure::value::Value;
@@ -25,16 +24,19 @@ const PRUNE_PER_COMMIT: i64 = 2_000;
 
 /// The writer of a base file; it holds the file's lock.
 pub struct SqliteWriter {
-    connection: Connection,
+    pub(super) connection: Connection,
     _lock: WriterLock,
     tables: Vec<TableStatements>,
     /// The base's own numbers, by catalog index.
     pub(super) table_ids: Vec<i64>,
-    view_ids: Vec<i64>,
+    pub(super) view_ids: Vec<i64>,
+    pub(super) views: Vec<ViewKeys>,
+    /// Views of each table, by catalog index.
+    views_of: Vec<Vec<usize>>,
     nonce: String,
     /// Whether this writer's nonce has been stored; it is, with its first commit.
     lineage_stored: bool,
-    commit: Commit,
+    pub(super) commit: Commit,
     next_change: i64,
     /// `next_change` when the open transaction began.
     first_change: i64,
@@ -42,82 +44,6 @@ pub struct SqliteWriter {
     history_changes_max: i64,
     /// `PRAGMA data_version` when requests were last looked for.
     data_version: i64,
-}
-
-struct TableStatements {
-    shape: Arc<Table>,
-    select: String,
-    insert: String,
-    update: String,
-    insert_grave: String,
-    update_grave: String,
-}
-
-impl TableStatements {
-    fn new(shape: Arc<Table>) -> Self {
-        let storage = quote_identifier(&storage_name(&shape.name));
-        let name = |&column: &usize| quote_identifier(&shape.columns[column].name);
-        let all: Vec<usize> = (0..shape.columns.len()).collect();
-        let others: Vec<usize> = all.iter().copied().filter(|&c| !shape.is_key(c)).collect();
-        let key_match = |first: usize| -> String {
-            let terms: Vec<String> = shape
-                .key
-                .iter()
-                .enumerate()
-                .map(|(part, column)| format!("{} = ?{}", name(column), first + part))
-                .collect();
-            terms.join(" AND ")
-        };
-        let list = |columns: &[usize]| -> String {
-            columns.iter().map(name).collect::<Vec<_>>().join(", ")
-        };
-        let marks = |count: usize| vec!["?"; count].join(", ");
-        let (total, key_count) = (all.len(), shape.key.len());
-        // Column n of the row is parameter n + 1 throughout; the sequence comes after the last column.
-        let assignments: Vec<String> = others
-            .iter()
-            .map(|column| format!("{} = ?{}, ", name(column), column + 1))
-            .collect();
-        let nulls: Vec<String> = others
-            .iter()
-            .map(|column| format!("{} = NULL, ", name(column)))
-            .collect();
-        let row_key_match: Vec<String> = shape
-            .key
-            .iter()
-            .map(|column| format!("{} = ?{}", name(column), column + 1))
-            .collect();
-        TableStatements {
-            select: format!(
-                "SELECT _seq, _live, {} FROM {storage} WHERE {}",
-                list(&all),
-                key_match(1)
-            ),
-            insert: format!(
-                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 1)",
-                list(&all),
-                marks(total + 1)
-            ),
-            update: format!(
-                "UPDATE {storage} SET {}_seq = ?{}, _live = 1 WHERE {}",
-                assignments.concat(),
-                total + 1,
-                row_key_match.join(" AND ")
-            ),
-            insert_grave: format!(
-                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 0)",
-                list(&shape.key),
-                marks(key_count + 1)
-            ),
-            update_grave: format!(
-                "UPDATE {storage} SET {}_seq = ?{}, _live = 0 WHERE {}",
-                nulls.concat(),
-                key_count + 1,
-                key_match(1)
-            ),
-            shape,
-        }
-    }
 }
 
 impl SqliteWriter {
@@ -156,15 +82,15 @@ impl SqliteWriter {
             .doing("base: set how it writes")?;
         schema::prepare(&connection, &format!("g{:08x}", random >> 32), at_ms)?;
         let mut writer = SqliteWriter {
-            tables: catalog
-                .tables
-                .iter()
-                .map(|table| TableStatements::new(table.shape.clone()))
-                .collect(),
+            tables: catalog.tables.iter().map(|table| TableStatements::new(table.shape.clone())).collect(),
             connection,
             _lock: lock,
             table_ids: Vec::new(),
             view_ids: Vec::new(),
+            views: catalog.views.iter().map(ViewKeys::new).collect(),
+            views_of: (0..catalog.tables.len())
+                .map(|table| catalog.views_of(table).map(|(view, _)| view).collect())
+                .collect(),
             nonce: format!("{random:016x}"),
             lineage_stored: false,
             commit: Commit(0),
@@ -182,117 +108,20 @@ impl SqliteWriter {
     fn load_numbers(&mut self) -> PortResult<()> {
         let doing = "base: read where it stands";
         let one = |sql: &str| -> PortResult<Option<i64>> {
-            self.connection
-                .query_row(sql, [], |row| row.get(0))
-                .doing(doing)
+            self.connection.query_row(sql, [], |row| row.get(0)).doing(doing)
         };
         self.commit = Commit(one("SELECT max(commit_no) FROM driftless_commits")?.unwrap_or(0) as u64);
         let newest = one("SELECT max(change_id) FROM driftless_changes")?;
         // A pruned history leaves the commits' own counting: numbers are never given twice.
         let counted = one("SELECT max(first_change) FROM driftless_commits")?.unwrap_or(1);
         self.next_change = newest.map_or(counted, |id| (id + 1).max(counted));
-        self.oldest_change =
-            one("SELECT min(change_id) FROM driftless_changes")?.unwrap_or(self.next_change);
+        self.oldest_change = one("SELECT min(change_id) FROM driftless_changes")?.unwrap_or(self.next_change);
         Ok(())
-    }
-
-    /// Tables and views of the catalog, in one commit where something is new.
-    fn ensure_catalog(&mut self, catalog: &Catalog, at_ms: i64) -> PortResult<()> {
-        self.begin()?;
-        let tables_before: i64 = self.count("driftless_tables")?;
-        self.table_ids = schema::ensure_tables(&self.connection, catalog)?;
-        let mut changed = self.count("driftless_tables")? != tables_before;
-        for (index, entry) in catalog.views.iter().enumerate() {
-            let view = &entry.view;
-            let known: Option<(i64, String)> = self
-                .connection
-                .query_row(
-                    "SELECT view_id, definition_hash FROM driftless_views WHERE object = ?1",
-                    [&view.object],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
-                .optional()
-                .doing("base: look for a view")?;
-            match known {
-                Some((id, stored)) if stored == view.definition_hash => self.view_ids.push(id),
-                Some((_, stored)) => {
-                    return Err(PortError::permanent(format!(
-                        "view {} has definition {}, the base was built with {stored}",
-                        view.object, view.definition_hash
-                    ))
-                    .with_hint("a changed definition is a new generation: name a new file in base.path and replay the log into it, or give the changed view a new object name"));
-                }
-                None => {
-                    self.build_view(catalog, index)?;
-                    changed = true;
-                }
-            }
-        }
-        if changed {
-            self.commit(at_ms)?;
-        } else {
-            self.rollback();
-        }
-        Ok(())
-    }
-
-    /// A view that is new to the base: its index, and a mark for every group that its rows have.
-    fn build_view(&mut self, catalog: &Catalog, index: usize) -> PortResult<()> {
-        let entry = &catalog.views[index];
-        let doing = format!("base: build view {}", entry.view.object);
-        tracing::info!(view = entry.view.object, "building the view from the base's rows");
-        self.connection
-            .execute(
-                "INSERT INTO driftless_views (object, definition_hash, document, since_commit) VALUES (?1, ?2, ?3, ?4)",
-                params![
-                    entry.view.object,
-                    entry.view.definition_hash,
-                    entry.view.document.to_string(),
-                    self.commit.next().0 as i64
-                ],
-            )
-            .doing(&doing)?;
-        self.view_ids.push(self.connection.last_insert_rowid());
-        self.connection
-            .execute_batch(&entry.recompute.index_sql)
-            .doing(&doing)?;
-        let grain = entry.view.grain.len();
-        let mut last: Option<GroupKey> = None;
-        let mut keys = self.connection.prepare(&entry.recompute.all_sql).doing(&doing)?;
-        let mut rows = keys.query([]).doing(&doing)?;
-        let mut mark = self.connection.prepare(MARK).doing(&doing)?;
-        let commit = self.commit.next().0 as i64;
-        while let Some(row) = rows.next().doing(&doing)? {
-            let parts: Vec<Value> = (0..grain)
-                .map(|column| row.get(column))
-                .collect::<Result<_, _>>()
-                .doing(&doing)?;
-            let key = GroupKey::encode(&parts);
-            if last.as_ref() != Some(&key) {
-                mark.execute(params![self.view_ids[index], key.as_str(), commit])
-                    .doing(&doing)?;
-                last = Some(key);
-            }
-        }
-        Ok(())
-    }
-
-    fn count(&self, table: &str) -> PortResult<i64> {
-        self.connection
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
-            .doing("base: count")
     }
 
     /// Runs a prepared statement of this connection.
     pub(super) fn run(&self, sql: &str, values: impl rusqlite::Params, doing: &str) -> PortResult<usize> {
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(values))
-            .doing(doing)
-    }
-
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
+        self.connection.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).doing(doing)
     }
 
     /// Forgets the oldest history beyond the limit, a little with each commit.
@@ -313,9 +142,6 @@ impl SqliteWriter {
     }
 }
 
-const MARK: &str = "INSERT INTO driftless_groups (view_id, group_key, changed_at) VALUES (?1, ?2, ?3)
-    ON CONFLICT (view_id, group_key) DO UPDATE SET changed_at = excluded.changed_at";
-
 impl BaseWriter for SqliteWriter {
     fn partitions(&mut self) -> PortResult<Vec<PartitionState>> {
         let doing = "base: read positions";
@@ -331,7 +157,7 @@ impl BaseWriter for SqliteWriter {
         let mut rows = statement.query([]).doing(doing)?;
         let mut partitions = Vec::new();
         while let Some(row) = rows.next().doing(doing)? {
-            let mut read = || -> rusqlite::Result<Option<PartitionState>> {
+            let read = || -> rusqlite::Result<Option<PartitionState>> {
                 let table_id: i64 = row.get(3)?;
                 // A table that is no longer configured keeps its positions, and nobody reads them.
                 let Some(table) = table_ids.iter().position(|&id| id == table_id) else {
@@ -341,10 +167,7 @@ impl BaseWriter for SqliteWriter {
                 let anchor_checksum: Option<u32> = row.get(8)?;
                 Ok(Some(PartitionState {
                     id: row.get(0)?,
-                    at: TopicPartition {
-                        topic: row.get::<_, String>(1)?.into(),
-                        partition: row.get(2)?,
-                    },
+                    at: TopicPartition { topic: row.get::<_, String>(1)?.into(), partition: row.get(2)? },
                     table,
                     first_offset: row.get(4)?,
                     next_offset: row.get(5)?,
@@ -393,10 +216,7 @@ impl BaseWriter for SqliteWriter {
             } else {
                 Image::Deleted(key.iter().map(|&part| part.clone()).collect())
             };
-            Ok(Some(Stored {
-                seq: row.get(0)?,
-                image,
-            }))
+            Ok(Some(Stored { seq: row.get(0)?, image }))
         };
         read().doing("base: read a row")
     }
@@ -425,6 +245,20 @@ impl BaseWriter for SqliteWriter {
     fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<()> {
         let values = params![self.view_ids[view], key.as_str(), self.commit.next().0 as i64];
         self.run(MARK, values, "base: mark a group").map(|_| ())
+    }
+
+    fn mark_all(&mut self, table: usize) -> PortResult<()> {
+        for view in self.views_of[table].clone() {
+            self.mark_all_groups(view)?;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&mut self, table: usize) -> PortResult<bool> {
+        let storage = quote_identifier(&storage_name(&self.tables[table].shape.name));
+        self.connection
+            .query_row(&format!("SELECT NOT EXISTS (SELECT 1 FROM {storage})"), [], |row| row.get(0))
+            .doing("base: see whether a table is empty")
     }
 
     fn append_change(&mut self, change: &Change<'_>) -> PortResult<()> {
@@ -542,7 +376,14 @@ impl BaseWriter for SqliteWriter {
         .map(|_| ())
     }
 
-    fn record_waived_run(&mut self, table: usize, run: Run, who: &str, why: &str, at_ms: i64) -> PortResult<()> {
+    fn record_waived_run(
+        &mut self,
+        table: usize,
+        run: Run,
+        who: &str,
+        why: &str,
+        at_ms: i64,
+    ) -> PortResult<()> {
         self.run(
             "INSERT INTO driftless_waived_runs (table_id, from_seq, to_seq, who, why, at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![self.table_ids[table], run.from as i64, run.to as i64, who, why, at_ms],

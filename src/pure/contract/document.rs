@@ -21,11 +21,7 @@ impl<'a> Fields<'a> {
 
     fn of(place: &'a str, path: String, value: &'a Value) -> Result<Self, ContractError> {
         match value {
-            Value::Object(fields) => Ok(Fields {
-                place,
-                path,
-                fields,
-            }),
+            Value::Object(fields) => Ok(Fields { place, path, fields }),
             other => Err(ContractError {
                 place: place.to_owned(),
                 path,
@@ -41,33 +37,22 @@ impl<'a> Fields<'a> {
             (path, "") => path.to_owned(),
             (path, name) => format!("{path}.{name}"),
         };
-        ContractError {
-            place: self.place.to_owned(),
-            path,
-            message: message.into(),
-        }
+        ContractError { place: self.place.to_owned(), path, message: message.into() }
     }
 
     /// Refuses any field that is not in `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ContractError> {
-        match self
-            .fields
-            .keys()
-            .find(|name| !known.contains(&name.as_str()))
-        {
+        match self.fields.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),
-            Some(name) => Err(self.error(
-                name,
-                format!("unknown field; known here are {}", known.join(", ")),
-            )),
+            Some(name) => {
+                Err(self.error(name, format!("unknown field; known here are {}", known.join(", "))))
+            }
         }
     }
 
     /// The names and values of the object, in document order.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
-        self.fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), value))
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
 
     /// The field's value; null is as good as absent.
@@ -76,14 +61,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn required(&self, name: &str) -> Result<&'a Value, ContractError> {
-        self.optional(name)
-            .ok_or_else(|| self.error(name, "this field is required"))
+        self.optional(name).ok_or_else(|| self.error(name, "this field is required"))
     }
 
     pub(super) fn optional_object(&self, name: &str) -> Result<Option<Fields<'a>>, ContractError> {
-        self.optional(name)
-            .map(|value| Self::of(self.place, self.error(name, "").path, value))
-            .transpose()
+        self.optional(name).map(|value| Self::of(self.place, self.error(name, "").path, value)).transpose()
     }
 
     pub(super) fn object(&self, name: &str) -> Result<Fields<'a>, ContractError> {
@@ -95,16 +77,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn optional_text(&self, name: &str) -> Result<Option<&'a str>, ContractError> {
-        self.optional(name)
-            .map(|value| self.as_text(name, value))
-            .transpose()
+        self.optional(name).map(|value| self.as_text(name, value)).transpose()
     }
 
     /// `value`, found at the field `name`, as text.
     pub(super) fn as_text(&self, name: &str, value: &'a Value) -> Result<&'a str, ContractError> {
-        value
-            .as_str()
-            .ok_or_else(|| self.error(name, format!("text is expected here, not {}", kind(value))))
+        value.as_str().ok_or_else(|| self.error(name, format!("text is expected here, not {}", kind(value))))
     }
 
     /// The items of a list of texts, each with its name for messages.
@@ -130,10 +108,7 @@ impl<'a> Fields<'a> {
             None => return Ok(Vec::new()),
             Some(Value::Array(items)) => items,
             Some(other) => {
-                return Err(self.error(
-                    name,
-                    format!("a list is expected here, not {}", kind(other)),
-                ));
+                return Err(self.error(name, format!("a list is expected here, not {}", kind(other))));
             }
         };
         let places = (0..items.len()).map(|position| format!("{name}.{position}"));
@@ -147,10 +122,7 @@ impl<'a> Fields<'a> {
         match value.as_u64() {
             // SQLite and Redis clients count in signed 64 bits.
             Some(number) if number > 0 && i64::try_from(number).is_ok() => Ok(Some(number)),
-            _ => Err(self.error(
-                name,
-                format!("a whole number from 1 is expected here, not {value}"),
-            )),
+            _ => Err(self.error(name, format!("a whole number from 1 is expected here, not {value}"))),
         }
     }
 }

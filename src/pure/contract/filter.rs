@@ -66,9 +66,7 @@ impl Filter {
         match &self.comparison {
             Comparison::IsNull => value.is_null(),
             Comparison::IsNotNull => !value.is_null(),
-            Comparison::With(operator, literal) => {
-                !value.is_null() && operator.holds(value.cmp(literal))
-            }
+            Comparison::With(operator, literal) => !value.is_null() && operator.holds(value.cmp(literal)),
         }
     }
 
@@ -96,11 +94,7 @@ pub(super) fn compile(text: &str, table: &Table) -> Result<Vec<Filter>, String> 
 fn conjunction(tree: &Expr, table: &Table, filters: &mut Vec<Filter>) -> Result<(), String> {
     match tree {
         Expr::Nested(inner) => conjunction(inner, table, filters),
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::And,
-            right,
-        } => {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
             conjunction(left, table, filters)?;
             conjunction(right, table, filters)
         }
@@ -154,10 +148,7 @@ fn left_column(tree: &Expr, table: &Table) -> Result<usize, String> {
     match tree {
         Expr::Nested(inner) => left_column(inner, table),
         Expr::Identifier(word) => syntax::column(table, word),
-        other => Err(format!(
-            "{:?} is no column; a filter has the column on its left",
-            other.to_string()
-        )),
+        other => Err(format!("{:?} is no column; a filter has the column on its left", other.to_string())),
     }
 }
 
@@ -168,9 +159,7 @@ fn literal(tree: &Expr, column: usize, table: &Table) -> Result<Value, String> {
         let number = number?;
         return match column_type {
             ColumnType::Integer => Ok(Value::Integer(number)),
-            _ => Err(format!(
-                "column {name:?} is no integer; write text as '{number}'"
-            )),
+            _ => Err(format!("column {name:?} is no integer; write text as '{number}'")),
         };
     }
     let text = match tree {
@@ -186,36 +175,28 @@ fn literal(tree: &Expr, column: usize, table: &Table) -> Result<Value, String> {
         Expr::Value(literal) => match &literal.value {
             Literal::SingleQuotedString(text) => text,
             Literal::Null => {
-                return Err(format!(
-                    "nothing equals null; write `{name} is null` or `is not null`"
-                ));
+                return Err(format!("nothing equals null; write `{name} is null` or `is not null`"));
             }
             _ => return Err(no_literal(tree)),
         },
         _ => return Err(no_literal(tree)),
     };
     match column_type {
-        ColumnType::Integer => Err(format!(
-            "column {name:?} is an integer, and {text:?} is none"
-        )),
-        ColumnType::Date if !is_date(text) => Err(format!(
-            "column {name:?} is a date, and {text:?} is no day written as YYYY-MM-DD"
-        )),
+        ColumnType::Integer => Err(format!("column {name:?} is an integer, and {text:?} is none")),
+        ColumnType::Date if !is_date(text) => {
+            Err(format!("column {name:?} is a date, and {text:?} is no day written as YYYY-MM-DD"))
+        }
         ColumnType::Date | ColumnType::Text => Ok(Value::text(text.as_str())),
     }
 }
 
 fn no_literal(tree: &Expr) -> String {
-    format!(
-        "{:?} is no integer and no word; put text in single quotes",
-        tree.to_string()
-    )
+    format!("{:?} is no integer and no word; put text in single quotes", tree.to_string())
 }
 
 fn is_date(text: &str) -> bool {
     let digits = |range: std::ops::Range<usize>| {
-        text.get(range)
-            .is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+        text.get(range).is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
     };
     text.len() == 10
         && digits(0..4)

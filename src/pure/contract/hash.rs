@@ -19,16 +19,9 @@ pub(super) fn contract_hash(metric_contract: &Value) -> String {
 
 /// Everything but the definition hash itself must be set in `view`.
 pub(super) fn definition_hash(view: &View, table: &Table) -> String {
-    let fields: Vec<Value> = view
-        .measures
-        .iter()
-        .map(|measure| json!([measure.name, measure.column]))
-        .collect();
-    let key: Vec<&str> = table
-        .key
-        .iter()
-        .map(|column| &*table.columns[*column].name)
-        .collect();
+    let fields: Vec<Value> =
+        view.measures.iter().map(|measure| json!([measure.name, measure.column])).collect();
+    let key: Vec<&str> = table.key.iter().map(|column| &*table.columns[*column].name).collect();
     let definition = json!({
         "contract_hash": view.contract_hash,
         "columns": fields,
@@ -50,22 +43,14 @@ fn used_columns(view: &View, table: &Table) -> Vec<Value> {
     let mut used = vec![false; table.columns.len()];
     let mut mark = |column: usize| used[column] = true;
     table.key.iter().copied().for_each(&mut mark);
-    view.grain
-        .iter()
-        .for_each(|dimension| mark(dimension.column));
+    view.grain.iter().for_each(|dimension| mark(dimension.column));
     view.all_filters().for_each(|filter| mark(filter.column));
     for measure in &view.measures {
         measure.aggregate.for_each_column(&mut mark);
     }
     let columns = table.columns.iter().zip(used).filter(|(_, used)| *used);
     columns
-        .map(|(column, _)| {
-            json!([
-                &*column.name,
-                type_name(column.column_type),
-                column.nullable
-            ])
-        })
+        .map(|(column, _)| json!([&*column.name, type_name(column.column_type), column.nullable]))
         .collect()
 }
 

@@ -1,8 +1,8 @@
 //! Measures: from the text of an aggregate to [`Aggregate`]. Must not know groups or how they are computed.
 
 use sqlparser::ast::{
-    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, UnaryOperator,
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    UnaryOperator,
 };
 
 use super::Aggregate;
@@ -10,8 +10,7 @@ use super::syntax;
 use crate::pure::expression::Expression;
 use crate::pure::schema::{ColumnType, Table};
 
-const SUPPORTED: &str =
-    "supported are count(*), count(e), count(distinct column), sum(e), min(e), max(e)";
+const SUPPORTED: &str = "supported are count(*), count(e), count(distinct column), sum(e), min(e), max(e)";
 
 /// Compiles the text of one measure. Errors are messages without a place.
 pub(super) fn compile(text: &str, table: &Table) -> Result<Aggregate, String> {

@@ -23,14 +23,8 @@ const DOCUMENT_FIELDS: [&str; 11] = [
 ];
 
 /// A field that the engine does not read would be certified by the hash without being kept, so there is none.
-const CONTRACT_FIELDS: [&str; 6] = [
-    "grain",
-    "filters",
-    "measures",
-    "aggregate_grain",
-    "currency",
-    "description",
-];
+const CONTRACT_FIELDS: [&str; 6] =
+    ["grain", "filters", "measures", "aggregate_grain", "currency", "description"];
 
 const REFRESH_MODE: &str = "incremental-partition-recompute";
 
@@ -87,26 +81,12 @@ fn object_name(root: &Fields) -> Result<String, ContractError> {
 
 fn base_table<'t>(root: &Fields, tables: &'t [Table]) -> Result<&'t Table, ContractError> {
     let name = root.text("base")?;
-    let table = tables
-        .iter()
-        .find(|table| &*table.name == name)
-        .ok_or_else(|| {
-            let known: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            root.error(
-                "base",
-                format!("{name:?} is no configured table; configured: {known}"),
-            )
-        })?;
-    let mut names = table
-        .columns
-        .iter()
-        .map(|column| &column.name)
-        .chain([&table.name]);
+    let table = tables.iter().find(|table| &*table.name == name).ok_or_else(|| {
+        let known: Vec<&str> = tables.iter().map(|table| &*table.name).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        root.error("base", format!("{name:?} is no configured table; configured: {known}"))
+    })?;
+    let mut names = table.columns.iter().map(|column| &column.name).chain([&table.name]);
     if names.any(|name| name.contains('\0')) {
         let message = "the table has the character NUL in a name, which SQL text cannot hold";
         return Err(root.error("base", message));
@@ -145,13 +125,12 @@ fn grain(contract: &Fields, table: &Table) -> Result<Vec<Dimension>, ContractErr
 
 fn contract_filters(contract: &Fields, table: &Table) -> Result<Vec<Filter>, ContractError> {
     // Required, so that no misspelt field leaves a view unfiltered.
-    contract.optional("filters").ok_or_else(|| {
-        contract.error("filters", "this field is required; [] stands for no filter")
-    })?;
+    contract
+        .optional("filters")
+        .ok_or_else(|| contract.error("filters", "this field is required; [] stands for no filter"))?;
     let mut filters = Vec::new();
     for (place, text) in contract.texts("filters")? {
-        let compiled =
-            filter::compile(text, table).map_err(|message| contract.error(&place, message))?;
+        let compiled = filter::compile(text, table).map_err(|message| contract.error(&place, message))?;
         filters.extend(compiled);
     }
     Ok(filters)
@@ -170,18 +149,11 @@ fn measures(
         columns.only(&names)?;
     }
     let mut measures = Vec::new();
-    let mut taken: HashSet<&str> = grain
-        .iter()
-        .map(|dimension| dimension.name.as_str())
-        .collect();
+    let mut taken: HashSet<&str> = grain.iter().map(|dimension| dimension.name.as_str()).collect();
     for (name, text) in declared.entries() {
         let text = declared.as_text(name, text)?;
-        let aggregate =
-            measure::compile(text, table).map_err(|message| declared.error(name, message))?;
-        let (column, holder) = match columns
-            .as_ref()
-            .filter(|columns| columns.optional(name).is_some())
-        {
+        let aggregate = measure::compile(text, table).map_err(|message| declared.error(name, message))?;
+        let (column, holder) = match columns.as_ref().filter(|columns| columns.optional(name).is_some()) {
             Some(columns) => (columns.text(name)?, columns),
             None => (name, &declared),
         };
@@ -192,8 +164,7 @@ fn measures(
             return Err(holder.error(name, message));
         }
         if !taken.insert(column) {
-            let message =
-                format!("{column:?} is already the name of a grain column or of another field");
+            let message = format!("{column:?} is already the name of a grain column or of another field");
             return Err(holder.error(name, message));
         }
         measures.push(Measure {
@@ -229,8 +200,7 @@ fn freshness(root: &Fields) -> Result<u64, ContractError> {
     match refresh.optional_text("mode")? {
         None | Some(REFRESH_MODE) => {}
         Some(other) => {
-            let message =
-                format!("{other:?} is not supported by this version; it is {REFRESH_MODE:?}");
+            let message = format!("{other:?} is not supported by this version; it is {REFRESH_MODE:?}");
             return Err(refresh.error("mode", message));
         }
     }
@@ -239,11 +209,7 @@ fn freshness(root: &Fields) -> Result<u64, ContractError> {
 }
 
 fn policy(root: &Fields, table: &Table) -> Result<(Policy, Vec<Filter>), ContractError> {
-    let mut policy = Policy {
-        row_filter: None,
-        minimum_group_lines: None,
-        roles: vec!["*".to_owned()],
-    };
+    let mut policy = Policy { row_filter: None, minimum_group_lines: None, roles: vec!["*".to_owned()] };
     let Some(declared) = root.optional_object("policy")? else {
         return Ok((policy, Vec::new()));
     };

@@ -28,28 +28,18 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
         .tokenize()
         .map_err(|error| format!("{text:?} cannot be read: {error}"))?;
     if tokens.iter().any(is_comment) {
-        return Err(format!(
-            "{text:?} has a comment; put text with -- or /* in single quotes"
-        ));
+        return Err(format!("{text:?} has a comment; put text with -- or /* in single quotes"));
     }
-    let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(NESTING_MAX)
-        .with_tokens(tokens);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens(tokens);
     let tree = parser.parse_expr().map_err(|error| explain(text, &error))?;
     match parser.peek_token().token {
         Token::EOF => Ok(tree),
-        token => Err(format!(
-            "{text:?}: unexpected {token:?}",
-            token = token.to_string()
-        )),
+        token => Err(format!("{text:?}: unexpected {token:?}", token = token.to_string())),
     }
 }
 
 fn is_comment(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_))
-    )
+    matches!(token, Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)))
 }
 
 fn explain(text: &str, error: &ParserError) -> String {
@@ -66,12 +56,7 @@ fn explain(text: &str, error: &ParserError) -> String {
 /// The column that a word names; the error says what there is.
 pub(super) fn column(table: &Table, word: &Ident) -> Result<usize, String> {
     table.column(&word.value).ok_or_else(|| {
-        format!(
-            "{:?} is no column of {}; its columns are {}",
-            word.value,
-            table.name,
-            column_names(table)
-        )
+        format!("{:?} is no column of {}; its columns are {}", word.value, table.name, column_names(table))
     })
 }
 
@@ -83,13 +68,8 @@ pub(super) fn column_names(table: &Table) -> String {
 /// An integer literal with its sign; `None` where the tree is something else.
 pub(super) fn integer(tree: &Expr) -> Option<Result<i64, String>> {
     match tree {
-        Expr::Value(literal) => {
-            integer_text(&literal.value).map(|digits| parse_integer(digits.to_owned()))
-        }
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr,
-        } => match &**expr {
+        Expr::Value(literal) => integer_text(&literal.value).map(|digits| parse_integer(digits.to_owned())),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match &**expr {
             Expr::Value(literal) => {
                 integer_text(&literal.value).map(|digits| parse_integer(format!("-{digits}")))
             }
@@ -107,7 +87,5 @@ fn integer_text(literal: &Literal) -> Option<&str> {
 }
 
 fn parse_integer(digits: String) -> Result<i64, String> {
-    digits
-        .parse()
-        .map_err(|_| format!("{digits} is no integer of 64 bits"))
+    digits.parse().map_err(|_| format!("{digits} is no integer of 64 bits"))
 }

@@ -34,10 +34,7 @@ impl State {
             Aggregate::CountRows => State::Rows,
             Aggregate::Count(_) => State::Count(0),
             Aggregate::CountDistinct(_) => State::Distinct(HashSet::new()),
-            Aggregate::Sum(_) => State::Sum {
-                total: WideSum::default(),
-                any: false,
-            },
+            Aggregate::Sum(_) => State::Sum { total: WideSum::default(), any: false },
             Aggregate::Min(_) | Aggregate::Max(_) => State::Extreme(None),
         }
     }
@@ -125,11 +122,7 @@ impl<'a> Accumulator<'a> {
     }
 
     fn value(&self) -> GroupValue {
-        let numbers = self
-            .states
-            .iter()
-            .map(|state| state.value(self.rows))
-            .collect();
+        let numbers = self.states.iter().map(|state| state.value(self.rows)).collect();
         match numbers {
             Some(numbers) if !self.overflow => GroupValue::Measures(numbers),
             _ => GroupValue::Overflow,

@@ -20,11 +20,7 @@ impl WideSum {
     pub(super) fn to_i64(self) -> Option<i64> {
         let low = self.low.cast_signed();
         let fits_128_bits = self.high == if low < 0 { -1 } else { 0 };
-        if fits_128_bits {
-            i64::try_from(low).ok()
-        } else {
-            None
-        }
+        if fits_128_bits { i64::try_from(low).ok() } else { None }
     }
 }
 
@@ -47,11 +43,7 @@ mod tests {
             sum.add(3);
             assert_eq!(sum.to_i64(), Some(target));
         }
-        for beyond in [
-            i128::from(i64::MAX) + 1,
-            i128::from(i64::MIN) - 1,
-            1 << 126,
-        ] {
+        for beyond in [i128::from(i64::MAX) + 1, i128::from(i64::MIN) - 1, 1 << 126] {
             let mut sum = WideSum::default();
             sum.add(beyond);
             assert_eq!(sum.to_i64(), None);

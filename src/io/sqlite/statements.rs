@@ -1,0 +1,68 @@
+//! The statements that read and write the latest event of a key, as text, one set a table.
+
+use std::sync::Arc;
+
+use crate::pure::schema::Table;
+use crate::pure::sql::{quote_identifier, storage_name};
+
+pub(super) struct TableStatements {
+    pub(super) shape: Arc<Table>,
+    pub(super) select: String,
+    pub(super) insert: String,
+    pub(super) update: String,
+    pub(super) insert_grave: String,
+    pub(super) update_grave: String,
+}
+
+impl TableStatements {
+    pub(super) fn new(shape: Arc<Table>) -> Self {
+        let storage = quote_identifier(&storage_name(&shape.name));
+        let name = |&column: &usize| quote_identifier(&shape.columns[column].name);
+        let all: Vec<usize> = (0..shape.columns.len()).collect();
+        let others: Vec<usize> = all.iter().copied().filter(|&c| !shape.is_key(c)).collect();
+        let key_match = |first: usize| -> String {
+            let terms: Vec<String> = shape
+                .key
+                .iter()
+                .enumerate()
+                .map(|(part, column)| format!("{} = ?{}", name(column), first + part))
+                .collect();
+            terms.join(" AND ")
+        };
+        let list = |columns: &[usize]| -> String { columns.iter().map(name).collect::<Vec<_>>().join(", ") };
+        let marks = |count: usize| vec!["?"; count].join(", ");
+        let (total, key_count) = (all.len(), shape.key.len());
+        // Column n of the row is parameter n + 1 throughout; the sequence comes after the last column.
+        let assignments: Vec<String> =
+            others.iter().map(|column| format!("{} = ?{}, ", name(column), column + 1)).collect();
+        let nulls: Vec<String> = others.iter().map(|column| format!("{} = NULL, ", name(column))).collect();
+        let row_key_match: Vec<String> =
+            shape.key.iter().map(|column| format!("{} = ?{}", name(column), column + 1)).collect();
+        TableStatements {
+            select: format!("SELECT _seq, _live, {} FROM {storage} WHERE {}", list(&all), key_match(1)),
+            insert: format!(
+                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 1)",
+                list(&all),
+                marks(total + 1)
+            ),
+            update: format!(
+                "UPDATE {storage} SET {}_seq = ?{}, _live = 1 WHERE {}",
+                assignments.concat(),
+                total + 1,
+                row_key_match.join(" AND ")
+            ),
+            insert_grave: format!(
+                "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 0)",
+                list(&shape.key),
+                marks(key_count + 1)
+            ),
+            update_grave: format!(
+                "UPDATE {storage} SET {}_seq = ?{}, _live = 0 WHERE {}",
+                nulls.concat(),
+                key_count + 1,
+                key_match(1)
+            ),
+            shape,
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! From commits to what readers see: the loop of the publish chain for one view (P4 to P8).
+//!
+//! ```text
+//! look at the cursor ──▶ ours, no part open ──▶ delta: the groups marked since the version shown
+//!                    ├─▶ absent, or another state ──▶ sweep: whatever differs
+//!                    └─▶ somebody else's, alive ──▶ stand by
+//! list ──▶ recompute in one snapshot ──▶ one script, or begin, parts, finish
+//! ```
+
+use std::sync::Arc;
+
+use crate::pipeline::ingest::Probe;
+use crate::pipeline::sweep;
+use crate::ports::{BaseReader, Clock, Lineage, Meta, PortError, PortResult, Snapshot, ViewStore};
+use crate::pure::base::Head;
+use crate::pure::catalog::Catalog;
+use crate::pure::group_key::GroupKey;
+use crate::pure::meta::{self, Ages};
+use crate::pure::publish::{ChangeEntry, Cursor, GroupWrite, Publish, PublishReply};
+use crate::pure::seq::{Commit, Seq};
+
+/// Keys that a change entry names at most.
+const CHANGE_KEYS_MAX: usize = 100;
+
+#[derive(Clone, Copy, Debug)]
+pub struct PublishSettings {
+    /// Groups that one script writes at most; more go in parts.
+    pub groups_per_script_max: usize,
+    /// An idle publisher says that it is alive at least this often.
+    pub beat_ms: u64,
+    /// How long another publisher's beat must stand still before it counts as gone.
+    pub takeover_ms: u64,
+}
+
+/// What one step did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The base has nothing that is not shown.
+    Idle,
+    /// Nothing new, but the meta says again that we are alive and how fresh the view is.
+    Beat,
+    Published {
+        version: Commit,
+        groups: u64,
+        parts: u32,
+    },
+    /// Another publisher's cursor is shown and its beat moves, or it is ahead of us.
+    Standby,
+    /// The store refused: the next step looks at the cursor again.
+    Refused(PublishReply),
+}
+
+/// Publishes one view.
+pub struct Publisher {
+    catalog: Arc<Catalog>,
+    view: usize,
+    columns: Vec<String>,
+    clock: Arc<dyn Clock>,
+    settings: PublishSettings,
+    /// Names publishes in parts; no two alike.
+    token_prefix: String,
+    tokens: u64,
+    /// The cursor after our last accepted publish; `None` where it must be looked at.
+    shown: Option<Cursor>,
+    shown_watermark: Option<Seq>,
+    sweep_next: bool,
+    /// Another publisher's beat and when we first saw it.
+    foreign_beat: Option<(String, u64)>,
+    beat_at_ms: u64,
+    probes: Vec<Probe>,
+    refreshed_ms: Option<i64>,
+    confirmed_ms: Option<i64>,
+}
+
+/// What to do with what the store shows.
+enum Plan {
+    Delta(Cursor),
+    Sweep(Cursor),
+    Standby,
+}
+
+impl Publisher {
+    pub fn new(
+        catalog: Arc<Catalog>,
+        view: usize,
+        clock: Arc<dyn Clock>,
+        settings: PublishSettings,
+        random: u64,
+    ) -> Self {
+        Publisher {
+            columns: catalog.views[view].view.columns(),
+            catalog,
+            view,
+            clock,
+            settings,
+            token_prefix: format!("{random:016x}"),
+            tokens: 0,
+            shown: None,
+            shown_watermark: None,
+            sweep_next: false,
+            foreign_beat: None,
+            beat_at_ms: 0,
+            probes: Vec::new(),
+            refreshed_ms: None,
+            confirmed_ms: None,
+        }
+    }
+
+    pub fn object(&self) -> &str {
+        &self.catalog.views[self.view].view.object
+    }
+
+    /// The version shown after our last accepted publish.
+    pub fn version(&self) -> Option<Commit> {
+        self.shown.as_ref().map(|cursor| Commit(cursor.version))
+    }
+
+    /// Notes the ends of the log at a time; the view is confirmed for that time once it shows all of it.
+    pub fn note_probe(&mut self, probe: Probe) {
+        // The oldest is the next to be met, the newest the best: those between would only add work.
+        self.probes.truncate(1);
+        self.probes.push(probe);
+    }
+
+    /// One round of the loop. After an error the cursor is looked at again, and nothing is sent twice.
+    pub fn step(&mut self, base: &mut dyn BaseReader, store: &mut dyn ViewStore) -> PortResult<Step> {
+        let result = self.try_step(base, store);
+        match &result {
+            Ok(Step::Idle | Step::Beat | Step::Published { .. }) => {}
+            Ok(Step::Standby | Step::Refused(_)) | Err(_) => self.shown = None,
+        }
+        if let Ok(Step::Refused(reply)) = &result {
+            self.sweep_next |= matches!(reply, PublishReply::CountDiffers { .. });
+            tracing::info!(view = self.object(), ?reply, "publish refused; looking at the cursor again");
+        }
+        result
+    }
+
+    fn try_step(&mut self, base: &mut dyn BaseReader, store: &mut dyn ViewStore) -> PortResult<Step> {
+        // 1. What the store shows.
+        let plan = match self.shown.clone() {
+            Some(cursor) => Plan::Delta(cursor),
+            None => self.look(base, store)?,
+        };
+        // 2. Which groups may differ from it.
+        match plan {
+            Plan::Standby => Ok(Step::Standby),
+            Plan::Delta(cursor) => {
+                let shown = Commit(cursor.version);
+                let head = base.snapshot()?.head()?;
+                if head.commit == shown && head.nonce == cursor.nonce {
+                    return self.beat_if_due(store, cursor, &head);
+                }
+                self.publish(base, store, cursor, Vec::new(), shown, true)
+            }
+            Plan::Sweep(cursor) => {
+                tracing::info!(view = self.object(), ?cursor, "sweep: comparing all groups with the base");
+                let Some(found) = sweep::run(self, base, store, &cursor)? else {
+                    return Ok(Step::Refused(PublishReply::CursorDiffers(cursor)));
+                };
+                let step = self.publish(base, store, cursor, found.candidates, found.since, false)?;
+                if matches!(step, Step::Published { .. }) {
+                    self.sweep_next = false;
+                }
+                Ok(step)
+            }
+        }
+    }
+
+    fn look(&mut self, base: &mut dyn BaseReader, store: &mut dyn ViewStore) -> PortResult<Plan> {
+        let meta = store.read_meta(self.object())?;
+        let cursor = Cursor::from_meta(&meta);
+        let mut snapshot = base.snapshot()?;
+        let head = snapshot.head()?;
+        if head.commit == Commit(0) {
+            return Ok(Plan::Standby);
+        }
+        if meta.is_empty() {
+            return Ok(Plan::Sweep(Cursor::default()));
+        }
+        self.check_identity(&meta, &head)?;
+        self.confirmed_ms = self
+            .confirmed_ms
+            .max(meta.get("confirmed_at").and_then(|text| crate::pure::publish::timestamp_ms(text)));
+        let lineage = snapshot.lineage(self.view, Commit(cursor.version), &cursor.nonce)?;
+        let virgin = cursor.version == 0 && cursor.nonce.is_empty();
+        Ok(match lineage {
+            Lineage::Marked if cursor.token.is_empty() && !self.sweep_next => Plan::Delta(cursor),
+            Lineage::Marked | Lineage::BeforeMarks => Plan::Sweep(cursor),
+            Lineage::Foreign if self.may_take_over(&meta, &head, virgin) => Plan::Sweep(cursor),
+            Lineage::Foreign => Plan::Standby,
+        })
+    }
+
+    /// The view in the store must be the one we publish: another definition or generation is never replaced
+    /// without an operator's word.
+    fn check_identity(&self, meta: &Meta, head: &Head) -> PortResult<()> {
+        for (field, ours) in meta::identity(&self.catalog, self.view, &head.generation) {
+            if !matches!(field, "schema" | "definition_hash" | "generation") {
+                continue;
+            }
+            let shown = meta.get(field).map_or("", String::as_str);
+            if shown != ours {
+                return Err(PortError::permanent(format!(
+                    "view {}: Redis shows {field} {shown:?}, this maintainer has {ours:?}; nothing was published",
+                    self.object()
+                ))
+                .with_hint("publish under another redis.prefix, or retire the published view first (stop its maintainer and delete its keys), then start again"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the publisher whose cursor is shown is gone and we are not behind what it showed.
+    fn may_take_over(&mut self, meta: &Meta, head: &Head, virgin: bool) -> bool {
+        let now = self.clock.monotonic_ms();
+        let beat = meta.get("beat").cloned().unwrap_or_default();
+        let since = match &self.foreign_beat {
+            Some((seen, since)) if *seen == beat => *since,
+            _ => {
+                self.foreign_beat = Some((beat, now));
+                now
+            }
+        };
+        let still = now.saturating_sub(since) >= self.settings.takeover_ms;
+        let shown = meta::parse_positions(meta.get("positions").map_or("", String::as_str));
+        let caught_up = shown.iter().all(|(at, &offset)| {
+            head.positions
+                .iter()
+                .any(|position| position.at.to_string() == *at && position.next_offset >= offset)
+        });
+        still && (caught_up || virgin)
+    }
+
+    fn beat_if_due(&mut self, store: &mut dyn ViewStore, cursor: Cursor, head: &Head) -> PortResult<Step> {
+        let now = self.clock.monotonic_ms();
+        if now.saturating_sub(self.beat_at_ms) < self.settings.beat_ms {
+            return Ok(Step::Idle);
+        }
+        let publish = Publish {
+            expected: cursor,
+            check_count: true,
+            groups: Vec::new(),
+            meta: self.finished_meta(head, false),
+            change: None,
+        };
+        match self.send(store, &publish)? {
+            PublishReply::Accepted { .. } => Ok(Step::Beat),
+            refused => Ok(Step::Refused(refused)),
+        }
+    }
+
+    /// Raises the beat of a cursor of ours while a long sweep goes on.
+    pub(super) fn beat_during_sweep(&mut self, store: &mut dyn ViewStore, cursor: &Cursor) -> PortResult<()> {
+        let now = self.clock.monotonic_ms();
+        if cursor.is_absent() || now.saturating_sub(self.beat_at_ms) < self.settings.beat_ms {
+            return Ok(());
+        }
+        let publish = Publish {
+            expected: cursor.clone(),
+            check_count: false,
+            groups: Vec::new(),
+            meta: Vec::new(),
+            change: None,
+        };
+        self.send(store, &publish).map(|_| ())
+    }
+
+    /// Publishes `candidates` and all groups marked after `since`: in one script, or in parts.
+    fn publish(
+        &mut self,
+        base: &mut dyn BaseReader,
+        store: &mut dyn ViewStore,
+        mut cursor: Cursor,
+        candidates: Vec<GroupKey>,
+        mut since: Commit,
+        check_count: bool,
+    ) -> PortResult<Step> {
+        let mut keys = candidates;
+        let mut published = 0;
+        loop {
+            // 1. List what changed since the last list.
+            let mut snapshot = base.snapshot()?;
+            let head = snapshot.head()?;
+            keys.extend(snapshot.dirty_since(self.view, since)?);
+            keys.sort_unstable();
+            keys.dedup();
+            // 2. Few enough: recompute in this very snapshot and finish.
+            if keys.len() <= self.settings.groups_per_script_max {
+                let groups = self.recompute(&mut *snapshot, &keys)?;
+                drop(snapshot);
+                published += groups.len() as u64;
+                return self.finish(store, cursor, &head, groups, published, check_count);
+            }
+            drop(snapshot);
+            // 3. Too many for one script: parts, each of a snapshot of its own.
+            if cursor.token.is_empty() || self.is_not_ours(&cursor) {
+                match self.begin(store, &cursor, &head, check_count)? {
+                    Ok(begun) => cursor = begun,
+                    Err(refused) => return Ok(Step::Refused(refused)),
+                }
+            }
+            for part in keys.chunks(self.settings.groups_per_script_max) {
+                let groups = self.recompute(&mut *base.snapshot()?, part)?;
+                published += groups.len() as u64;
+                match self.send_part(store, &cursor, groups)? {
+                    Ok(next) => cursor = next,
+                    Err(refused) => return Ok(Step::Refused(refused)),
+                }
+            }
+            // 4. What changed meanwhile is the next list.
+            since = head.commit;
+            keys.clear();
+        }
+    }
+
+    fn is_not_ours(&self, cursor: &Cursor) -> bool {
+        !cursor.token.starts_with(&self.token_prefix)
+    }
+
+    fn recompute(&self, snapshot: &mut dyn Snapshot, keys: &[GroupKey]) -> PortResult<Vec<GroupWrite>> {
+        keys.iter()
+            .map(|key| Ok(GroupWrite { key: key.clone(), value: snapshot.recompute(self.view, key)? }))
+            .collect()
+    }
+
+    fn begin(
+        &mut self,
+        store: &mut dyn ViewStore,
+        cursor: &Cursor,
+        head: &Head,
+        check_count: bool,
+    ) -> PortResult<Result<Cursor, PublishReply>> {
+        self.tokens += 1;
+        let begun =
+            Cursor { token: format!("{}-{}", self.token_prefix, self.tokens), part: 0, ..cursor.clone() };
+        let mut meta = meta::identity(&self.catalog, self.view, &head.generation);
+        meta.extend(begun.fields());
+        let publish =
+            Publish { expected: cursor.clone(), check_count, groups: Vec::new(), meta, change: None };
+        Ok(accepted(self.send(store, &publish)?, begun))
+    }
+
+    fn send_part(
+        &mut self,
+        store: &mut dyn ViewStore,
+        cursor: &Cursor,
+        groups: Vec<GroupWrite>,
+    ) -> PortResult<Result<Cursor, PublishReply>> {
+        let next = Cursor { part: cursor.part + 1, ..cursor.clone() };
+        let publish = Publish {
+            expected: cursor.clone(),
+            check_count: true,
+            groups,
+            meta: vec![("part", next.part.to_string())],
+            change: None,
+        };
+        Ok(accepted(self.send(store, &publish)?, next))
+    }
+
+    fn finish(
+        &mut self,
+        store: &mut dyn ViewStore,
+        cursor: Cursor,
+        head: &Head,
+        groups: Vec<GroupWrite>,
+        published: u64,
+        check_count: bool,
+    ) -> PortResult<Step> {
+        let table = self.catalog.views[self.view].table;
+        let watermark = head.tables[table].watermark;
+        if self.version().is_some() {
+            assert!(watermark >= self.shown_watermark, "P5: the published watermark does not fall");
+        }
+        let few = cursor.part == 0 && groups.len() <= CHANGE_KEYS_MAX;
+        let keys = groups.iter().filter(|_| few).map(|group| group.key.clone()).collect();
+        let change = ChangeEntry {
+            version: head.commit.0,
+            watermark: meta::watermark_text(head, table),
+            groups: published,
+            keys,
+        };
+        let parts = cursor.part;
+        let publish = Publish {
+            check_count: check_count || parts > 0,
+            expected: cursor,
+            groups,
+            meta: self.finished_meta(head, true),
+            change: Some(change),
+        };
+        match self.send(store, &publish)? {
+            PublishReply::Accepted { .. } => {
+                let shown = Cursor { version: head.commit.0, nonce: head.nonce.clone(), ..Cursor::default() };
+                self.shown = Some(shown);
+                self.shown_watermark = watermark;
+                self.foreign_beat = None;
+                Ok(Step::Published { version: head.commit, groups: published, parts })
+            }
+            refused => Ok(Step::Refused(refused)),
+        }
+    }
+
+    fn finished_meta(&mut self, head: &Head, refreshed: bool) -> Vec<(&'static str, String)> {
+        let now_ms = self.clock.wall_ms();
+        if refreshed || self.refreshed_ms.is_none() {
+            self.refreshed_ms = Some(now_ms);
+        }
+        self.confirm(head);
+        let ages = Ages { now_ms, refreshed_ms: self.refreshed_ms, confirmed_ms: self.confirmed_ms };
+        meta::finished(&self.catalog, self.view, head, &ages)
+    }
+
+    /// Confirms the view for the times of those probes whose ends this head has reached.
+    fn confirm(&mut self, head: &Head) {
+        let table = self.catalog.views[self.view].table;
+        let reached = |probe: &Probe| {
+            head.positions.iter().filter(|position| position.table == table).all(|position| {
+                probe.ends.iter().all(|(at, end)| *at != position.at || position.next_offset >= *end)
+            })
+        };
+        let met = self.probes.iter().filter(|probe| reached(probe)).map(|probe| probe.asked_ms).max();
+        self.confirmed_ms = self.confirmed_ms.max(met);
+        self.probes.retain(|probe| !reached(probe));
+    }
+
+    fn send(&mut self, store: &mut dyn ViewStore, publish: &Publish) -> PortResult<PublishReply> {
+        let reply = store.publish(self.object(), &self.columns, publish)?;
+        if matches!(reply, PublishReply::Accepted { .. }) {
+            self.beat_at_ms = self.clock.monotonic_ms();
+        }
+        Ok(reply)
+    }
+
+    pub(super) fn view(&self) -> usize {
+        self.view
+    }
+
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+}
+
+fn accepted(reply: PublishReply, cursor: Cursor) -> Result<Cursor, PublishReply> {
+    match reply {
+        PublishReply::Accepted { .. } => Ok(cursor),
+        refused => Err(refused),
+    }
+}

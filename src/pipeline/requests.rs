@@ -1,0 +1,191 @@
+//! Carries out what commands asked of the holder of the writer's lock, each request in one commit, together
+//! with its answer.
+
+use crate::pipeline::ingest::{Ingest, TableChange};
+use crate::pipeline::read::Message;
+use crate::ports::PortResult;
+use crate::pure::base::{Action, Answer, Letter, LetterState, Request};
+use crate::pure::event::{Class, Decoded};
+use crate::pure::seq::Seq;
+use crate::pure::watermark::{Mode, Run};
+
+/// Dead letters tried again in one commit.
+const LETTERS_PER_COMMIT: usize = 1_000;
+
+/// Answers every open request. Returns how many.
+pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
+    let requests = ingest.base.open_requests()?;
+    for request in &requests {
+        tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
+        match &request.action {
+            Action::RetryLetters { letter } => retry(ingest, request, *letter)?,
+            Action::WaiveLetter { letter, seq } => in_one_commit(ingest, request, |ingest, at_ms| {
+                waive_letter(ingest, request, *letter, *seq, at_ms)
+            })?,
+            Action::WaiveSeq { table, from, to } => in_one_commit(ingest, request, |ingest, at_ms| {
+                waive_run(ingest, request, table, Run { from: *from, to: *to }, at_ms)
+            })?,
+        }
+    }
+    Ok(requests.len())
+}
+
+fn in_one_commit(
+    ingest: &mut Ingest<'_>,
+    request: &Request,
+    action: impl FnOnce(&mut Ingest<'_>, i64) -> PortResult<Answer>,
+) -> PortResult<()> {
+    let at_ms = ingest.clock.wall_ms();
+    ingest.base.begin()?;
+    let mut run = || -> PortResult<()> {
+        let answer = action(ingest, at_ms)?;
+        ingest.base.answer_request(request.id, &answer, at_ms)?;
+        ingest.save_partitions()?;
+        ingest.save_tables()?;
+        ingest.base.commit(at_ms).map(|_| ())
+    };
+    let result = run();
+    if result.is_err() {
+        ingest.base.rollback();
+    }
+    result
+}
+
+fn waive_letter(
+    ingest: &mut Ingest<'_>,
+    request: &Request,
+    id: i64,
+    seq: Option<u64>,
+    at_ms: i64,
+) -> PortResult<Answer> {
+    let Some(letter) = ingest.base.open_letters(Some(id), 0, 1)?.pop() else {
+        return Ok(Err(format!("there is no open dead letter {id}; see: driftless dlq list")));
+    };
+    let Some(slot) = slot_of(ingest, &letter) else {
+        return Ok(Err(format!("the topic of dead letter {id} is not configured")));
+    };
+    ingest.base.resolve_letter(id, LetterState::Waived, &request.who, &request.why, at_ms)?;
+    let (table, partition) = (ingest.partitions[slot].table, letter.partition);
+    let frontier = &mut ingest.frontiers[table];
+    frontier.release(id);
+    // The event is given up, so its place in the sequence is no hole any more.
+    if let Some(seq) = letter.seq.or(seq.map(Seq::at)) {
+        frontier.observe(partition, seq);
+        ingest.touch(slot);
+    }
+    ingest.frontiers[table].advance();
+    Ok(Ok(serde_json::json!({
+        "waived": id,
+        "watermark": ingest.watermark(table).map(|watermark| watermark.to_string()),
+        "first_hole": ingest.frontiers[table].holes(1).first().map(|run| run.from),
+    })))
+}
+
+fn waive_run(
+    ingest: &mut Ingest<'_>,
+    request: &Request,
+    table: &str,
+    run: Run,
+    at_ms: i64,
+) -> PortResult<Answer> {
+    let Some(index) = ingest.catalog.table(table) else {
+        return Ok(Err(format!("there is no table {table} in the configuration")));
+    };
+    if !matches!(ingest.catalog.tables[index].mode, Mode::Dense { .. }) {
+        let mode = ingest.catalog.tables[index].mode.name();
+        return Ok(Err(format!("table {table} has mode {mode}: only dense sequences have holes to waive")));
+    }
+    ingest.base.record_waived_run(index, run, &request.who, &request.why, at_ms)?;
+    let frontier = &mut ingest.frontiers[index];
+    frontier.waive(run);
+    frontier.advance();
+    Ok(Ok(serde_json::json!({
+        "waived": [run.from, run.to],
+        "watermark": frontier.watermark().map(|watermark| watermark.to_string()),
+        "first_hole": frontier.holes(1).first().map(|run| run.from),
+    })))
+}
+
+/// Decodes and applies open letters again, a bounded number with each commit.
+fn retry(ingest: &mut Ingest<'_>, request: &Request, only: Option<i64>) -> PortResult<()> {
+    let (mut resolved, mut still_open, mut after) = (0u64, 0u64, 0i64);
+    loop {
+        let at_ms = ingest.clock.wall_ms();
+        ingest.base.begin()?;
+        let mut run = || -> PortResult<bool> {
+            let letters = ingest.base.open_letters(only, after, LETTERS_PER_COMMIT)?;
+            for letter in &letters {
+                after = letter.id;
+                match retry_one(ingest, request, letter, at_ms)? {
+                    true => resolved += 1,
+                    false => still_open += 1,
+                }
+            }
+            let last = letters.len() < LETTERS_PER_COMMIT;
+            if last {
+                let answer = match (only, resolved + still_open) {
+                    (Some(id), 0) => {
+                        Err(format!("there is no open dead letter {id}; see: driftless dlq list"))
+                    }
+                    _ => Ok(serde_json::json!({"retried": resolved, "still_open": still_open})),
+                };
+                ingest.base.answer_request(request.id, &answer, at_ms)?;
+            }
+            ingest.save_partitions()?;
+            ingest.save_tables()?;
+            ingest.base.commit(at_ms)?;
+            Ok(last)
+        };
+        match run() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => {
+                ingest.base.rollback();
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Whether the letter is resolved now.
+fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms: i64) -> PortResult<bool> {
+    let catalog = ingest.catalog.clone();
+    let (Some(slot), Some(topic)) = (slot_of(ingest, letter), catalog.topic(&letter.at.topic)) else {
+        return Ok(false);
+    };
+    let (key, value) = (letter.key.as_deref(), letter.value.as_deref());
+    let Ok(decoded) = topic.decoder.decode(letter.offset, key, value) else {
+        return Ok(false);
+    };
+    let class = match decoded {
+        Decoded::Change { seq, image } => {
+            let message = Message { key: key.map(Into::into), value: value.map(Into::into) };
+            let change = TableChange {
+                slot,
+                partition: letter.partition,
+                offset: letter.offset,
+                seq,
+                image: &image,
+                message: &message,
+            };
+            let Some(class) = ingest.apply_late(topic.table, change)? else {
+                return Ok(false);
+            };
+            ingest.frontiers[topic.table].observe(letter.partition, seq);
+            class
+        }
+        Decoded::Heartbeat(_) | Decoded::Control => Class::Control,
+    };
+    ingest.frontiers[topic.table].release(letter.id);
+    let counts = &mut ingest.partitions[slot].counts;
+    // The offset moves from one class to another: it is still counted once (P10).
+    counts.dead_letter -= 1;
+    counts.count(class);
+    ingest.touch(slot);
+    ingest.base.resolve_letter(letter.id, LetterState::Retried, &request.who, &request.why, at_ms)?;
+    Ok(true)
+}
+
+fn slot_of(ingest: &Ingest<'_>, letter: &Letter) -> Option<usize> {
+    ingest.partitions.iter().position(|state| state.id == letter.partition)
+}

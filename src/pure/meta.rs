@@ -1,0 +1,85 @@
+//! The meta hash of a view, built from a snapshot's head. The one place that names its fields.
+
+use std::collections::BTreeMap;
+
+use crate::pure::base::{Head, Position};
+use crate::pure::catalog::Catalog;
+use crate::pure::publish::{Cursor, Status, timestamp_text};
+
+/// Version of the layout that readers see.
+pub const SCHEMA: &str = "1";
+
+/// Ages that the publisher knows and the base does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    pub now_ms: i64,
+    /// When groups or watermark were last published.
+    pub refreshed_ms: Option<i64>,
+    /// Everything that the log held at this time is published.
+    pub confirmed_ms: Option<i64>,
+}
+
+/// What names a view and its definition: present from the first script of a publish in parts on.
+pub fn identity(catalog: &Catalog, view: usize, generation: &str) -> Vec<(&'static str, String)> {
+    let entry = &catalog.views[view];
+    vec![
+        ("schema", SCHEMA.to_owned()),
+        ("object", entry.view.object.clone()),
+        ("generation", generation.to_owned()),
+        ("contract_hash", entry.view.contract_hash.clone()),
+        ("definition_hash", entry.view.definition_hash.clone()),
+        ("freshness_slo_seconds", entry.view.freshness_slo_seconds.to_string()),
+        ("watermark_mode", catalog.tables[entry.table].mode.name().to_owned()),
+    ]
+}
+
+/// All fields of a finished publish at `head`. `groups` and `beat` are the script's own.
+pub fn finished(catalog: &Catalog, view: usize, head: &Head, ages: &Ages) -> Vec<(&'static str, String)> {
+    let entry = &catalog.views[view];
+    let open_letters = head.open_letters[entry.table];
+    let slo = entry.view.freshness_slo_seconds;
+    let cursor = Cursor { version: head.commit.0, nonce: head.nonce.clone(), ..Cursor::default() };
+    let mut fields = identity(catalog, view, &head.generation);
+    fields.extend(cursor.fields());
+    fields.extend([
+        ("watermark", watermark_text(head, entry.table)),
+        ("positions", positions_text(head, entry.table, |position| Some(position.next_offset))),
+        ("settled", positions_text(head, entry.table, |position| Some(position.settled))),
+        (
+            "history_from",
+            positions_text(head, entry.table, |position| {
+                (position.first_offset > 0).then_some(position.first_offset)
+            }),
+        ),
+        ("status", Status::judge(open_letters, ages.now_ms, ages.confirmed_ms, slo).name().to_owned()),
+        ("refreshed_at", timestamp_text(ages.refreshed_ms)),
+        ("confirmed_at", timestamp_text(ages.confirmed_ms)),
+        ("dead_letters", open_letters.to_string()),
+        ("retained_from", String::new()),
+        ("reconciled_at", String::new()),
+        ("reconciled_version", String::new()),
+        ("reconcile_result", String::new()),
+    ]);
+    fields
+}
+
+/// The watermark as readers see it; empty where there is none.
+pub fn watermark_text(head: &Head, table: usize) -> String {
+    head.tables[table].watermark.map(|watermark| watermark.to_string()).unwrap_or_default()
+}
+
+/// `{"topic:partition": offset, …}` of the partitions that feed a table.
+fn positions_text(head: &Head, table: usize, offset: impl Fn(&Position) -> Option<i64>) -> String {
+    let offsets: BTreeMap<String, i64> = head
+        .positions
+        .iter()
+        .filter(|position| position.table == table)
+        .filter_map(|position| Some((position.at.to_string(), offset(position)?)))
+        .collect();
+    serde_json::json!(offsets).to_string()
+}
+
+/// Reads [`positions`](finished) or `settled` back; unreadable text has none.
+pub fn parse_positions(text: &str) -> BTreeMap<String, i64> {
+    serde_json::from_str(text).unwrap_or_default()
+}
