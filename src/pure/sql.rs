@@ -45,7 +45,7 @@ mod tests {
                 quote_identifier(text)
             );
             let mut statement = base.prepare(&sql).unwrap();
-            assert_eq!(statement.column_names(), [text]);
+            assert!(statement.column_names().eq([text]));
             let read: String = statement.query_row([], |row| row.get(0)).unwrap();
             assert_eq!(read, text);
         }

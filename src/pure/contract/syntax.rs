@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
     match parser.peek_token().token {
         Token::EOF => Ok(tree),
         token => Err(format!(
-            "{text:?}: unexpected {token:?}",
+            "{text:?}: unexpected {token:?}; text of several words is put in single quotes",
             token = token.to_string()
         )),
     }

@@ -47,11 +47,7 @@ mod tests {
             sum.add(3);
             assert_eq!(sum.to_i64(), Some(target));
         }
-        for beyond in [
-            i128::from(i64::MAX) + 1,
-            i128::from(i64::MIN) - 1,
-            1 << 126,
-        ] {
+        for beyond in [i128::from(i64::MAX) + 1, i128::from(i64::MIN) - 1, 1 << 126] {
             let mut sum = WideSum::default();
             sum.add(beyond);
             assert_eq!(sum.to_i64(), None);
