@@ -1,7 +1,7 @@
 //! Tests of what is refused: every kind of error with its place, hostile and deep texts.
 
 use proptest::prelude::*;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::super::syntax;
 use super::*;
