@@ -37,7 +37,7 @@ fn in_one_commit(
 ) -> PortResult<()> {
     let at_ms = ingest.clock.wall_ms();
     ingest.base.begin()?;
-    let mut run = || -> PortResult<()> {
+    let run = || -> PortResult<()> {
         let answer = action(ingest, at_ms)?;
         ingest.base.answer_request(request.id, &answer, at_ms)?;
         ingest.save_partitions()?;

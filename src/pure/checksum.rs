@@ -140,3 +140,95 @@ impl Controls {
         serde_json::json!({ "groups": self.groups, "overflowed": self.overflowed, "totals": totals })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pure::canonical::{canonical_json, sha256_hex};
+    use crate::pure::schema::{Column, ColumnType, Table};
+
+    fn checksum(rows: &[Vec<Value>]) -> String {
+        let mut writer = ChecksumWriter::new();
+        rows.iter().for_each(|row| writer.row(row));
+        assert_eq!(writer.rows(), rows.len() as u64);
+        writer.finish()
+    }
+
+    #[test]
+    fn the_text_that_is_hashed_is_fixed() {
+        assert_eq!(checksum(&[]), sha256_hex(b"[]"));
+        let rows = [
+            vec!["O1".into(), i64::MIN.into(), Value::Null],
+            vec!["\"\\/\u{7f}é😀\n".into(), 0.into(), 120.into()],
+        ];
+        let text =
+            r#"[["O1",-9223372036854775808,null],["\"\\/\u007f\u00e9\ud83d\ude00\n",0,120]]"#;
+        assert_eq!(checksum(&rows), sha256_hex(text.as_bytes()));
+    }
+
+    proptest! {
+        #[test]
+        fn streaming_gives_the_checksum_of_the_whole_text(
+            rows in proptest::collection::vec((any::<String>(), any::<i64>()), 0..50), copies in 1_usize..40
+        ) {
+            let rows: Vec<Vec<Value>> = rows
+                .into_iter()
+                .map(|(text, number)| vec![Value::text(text), number.into(), Value::Null])
+                .collect();
+            let rows: Vec<Vec<Value>> = std::iter::repeat_n(rows, copies).flatten().collect();
+            let json: serde_json::Value = rows
+                .iter()
+                .map(|row| row.iter().map(Value::to_json).collect::<serde_json::Value>())
+                .collect();
+            prop_assert_eq!(checksum(&rows), sha256_hex(canonical_json(&json).as_bytes()));
+        }
+    }
+
+    #[test]
+    fn only_additive_measures_have_a_total() {
+        let column = |name: &str| Column {
+            name: name.into(),
+            column_type: ColumnType::Integer,
+            nullable: true,
+        };
+        let table = Table {
+            name: "t".into(),
+            columns: vec![column("a"), column("b")],
+            key: vec![0],
+        };
+        let document = r#"{"object":"v","base":"t","refresh":{"freshness_slo_seconds":1},"metric_contract":{
+            "filters":[],"aggregate_grain":["a"],"measures":{"rows":"count(*)","kinds":"count(distinct b)",
+            "total":"sum(b)","least":"min(b)","some":"count(b)"}}}"#;
+        let view = View::compile(document, "v.json", &[table]).unwrap();
+        let mut controls = Controls::new(&view);
+        let max = Some(i64::MAX);
+        controls.add(&GroupValue::Measures(vec![
+            Some(1),
+            Some(1),
+            max,
+            Some(3),
+            Some(1),
+        ]));
+        controls.add(&GroupValue::Measures(vec![
+            Some(2),
+            Some(1),
+            max,
+            Some(3),
+            Some(2),
+        ]));
+        controls.add(&GroupValue::Measures(vec![
+            Some(2),
+            Some(0),
+            None,
+            None,
+            Some(0),
+        ]));
+        controls.add(&GroupValue::Overflow);
+        assert_eq!(
+            controls.to_json().to_string(),
+            r#"{"groups":4,"overflowed":1,"totals":{"rows":"5","total":"18446744073709551614","some":"3"}}"#
+        );
+    }
+}

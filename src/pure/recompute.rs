@@ -10,9 +10,12 @@ mod tests;
 pub use accumulator::Accumulator;
 
 use crate::pure::canonical::sha256_hex;
-use crate::pure::contract::{Aggregate, Comparison, Operator, View};
+use crate::pure::contract::{Aggregate, View};
 use crate::pure::schema::Table;
 use crate::pure::sql::{quote_identifier, storage_name};
+
+/// The storage column that tells rows (1) from graves (0), quoted.
+const LIVE: &str = "\"_live\"";
 
 /// How the groups of one view are computed from the stored rows of its table.
 ///
@@ -47,7 +50,10 @@ impl Recompute {
         let storage = quote_identifier(&storage_name(&view.base));
         let condition = condition(view, table);
 
-        let covered = names(&index_columns(view, table, &grain, &inputs)).join(", ");
+        // SQLite reads the columns of the condition although the index implies it, so they are in it too.
+        let mut covered = names(&index_columns(view, table, &grain, &inputs));
+        covered.push(LIVE.to_owned());
+        let covered = covered.join(", ");
         let index_body = format!("ON {storage} ({covered}) WHERE {condition}");
         let digest = sha256_hex(index_body.as_bytes());
         let index = quote_identifier(&format!("driftless_index_{}_{}", view.object, &digest[..12]));
@@ -105,11 +111,15 @@ fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
 /// Grain first, then what makes the index covering. Key columns are in every index of a WITHOUT ROWID table.
 fn index_columns(view: &View, table: &Table, grain: &[usize], inputs: &[usize]) -> Vec<usize> {
     let mut columns = grain.to_vec();
+<<<<<<< HEAD
     // SQLite knows the value of a column that the index pins with `=`, but reads others again.
     let filtered = view.all_filters().filter_map(|filter| match filter.comparison {
         Comparison::With(Operator::Equal, _) => None,
         _ => Some(filter.column),
     });
+=======
+    let filtered = view.all_filters().map(|filter| filter.column);
+>>>>>>> contract
     for column in inputs.iter().copied().chain(filtered) {
         if !columns.contains(&column) && !table.is_key(column) {
             columns.push(column);
@@ -120,7 +130,7 @@ fn index_columns(view: &View, table: &Table, grain: &[usize], inputs: &[usize]) 
 
 /// The condition of the partial index, repeated word for word in the queries so that SQLite sees that it holds.
 fn condition(view: &View, table: &Table) -> String {
-    let mut terms = vec!["\"_live\" = 1".to_owned()];
+    let mut terms = vec![format!("{LIVE} = 1")];
     terms.extend(view.all_filters().map(|filter| filter.sql(table)));
     terms.join(" AND ")
 }
