@@ -163,8 +163,7 @@ mod tests {
             vec!["O1".into(), i64::MIN.into(), Value::Null],
             vec!["\"\\/\u{7f}é😀\n".into(), 0.into(), 120.into()],
         ];
-        let text =
-            r#"[["O1",-9223372036854775808,null],["\"\\/\u007f\u00e9\ud83d\ude00\n",0,120]]"#;
+        let text = r#"[["O1",-9223372036854775808,null],["\"\\/\u007f\u00e9\ud83d\ude00\n",0,120]]"#;
         assert_eq!(checksum(&rows), sha256_hex(text.as_bytes()));
     }
 
@@ -188,43 +187,18 @@ mod tests {
 
     #[test]
     fn only_additive_measures_have_a_total() {
-        let column = |name: &str| Column {
-            name: name.into(),
-            column_type: ColumnType::Integer,
-            nullable: true,
-        };
-        let table = Table {
-            name: "t".into(),
-            columns: vec![column("a"), column("b")],
-            key: vec![0],
-        };
+        let column =
+            |name: &str| Column { name: name.into(), column_type: ColumnType::Integer, nullable: true };
+        let table = Table { name: "t".into(), columns: vec![column("a"), column("b")], key: vec![0] };
         let document = r#"{"object":"v","base":"t","refresh":{"freshness_slo_seconds":1},"metric_contract":{
             "filters":[],"aggregate_grain":["a"],"measures":{"rows":"count(*)","kinds":"count(distinct b)",
             "total":"sum(b)","least":"min(b)","some":"count(b)"}}}"#;
         let view = View::compile(document, "v.json", &[table]).unwrap();
         let mut controls = Controls::new(&view);
         let max = Some(i64::MAX);
-        controls.add(&GroupValue::Measures(vec![
-            Some(1),
-            Some(1),
-            max,
-            Some(3),
-            Some(1),
-        ]));
-        controls.add(&GroupValue::Measures(vec![
-            Some(2),
-            Some(1),
-            max,
-            Some(3),
-            Some(2),
-        ]));
-        controls.add(&GroupValue::Measures(vec![
-            Some(2),
-            Some(0),
-            None,
-            None,
-            Some(0),
-        ]));
+        controls.add(&GroupValue::Measures(vec![Some(1), Some(1), max, Some(3), Some(1)]));
+        controls.add(&GroupValue::Measures(vec![Some(2), Some(1), max, Some(3), Some(2)]));
+        controls.add(&GroupValue::Measures(vec![Some(2), Some(0), None, None, Some(0)]));
         controls.add(&GroupValue::Overflow);
         assert_eq!(
             controls.to_json().to_string(),

@@ -111,15 +111,7 @@ fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
 /// Grain first, then what makes the index covering. Key columns are in every index of a WITHOUT ROWID table.
 fn index_columns(view: &View, table: &Table, grain: &[usize], inputs: &[usize]) -> Vec<usize> {
     let mut columns = grain.to_vec();
-<<<<<<< HEAD
-    // SQLite knows the value of a column that the index pins with `=`, but reads others again.
-    let filtered = view.all_filters().filter_map(|filter| match filter.comparison {
-        Comparison::With(Operator::Equal, _) => None,
-        _ => Some(filter.column),
-    });
-=======
     let filtered = view.all_filters().map(|filter| filter.column);
->>>>>>> contract
     for column in inputs.iter().copied().chain(filtered) {
         if !columns.contains(&column) && !table.is_key(column) {
             columns.push(column);

@@ -34,14 +34,10 @@ pub(super) fn parse(text: &str) -> Result<Expr, String> {
     let tree = parser.parse_expr().map_err(|error| explain(text, &error))?;
     match parser.peek_token().token {
         Token::EOF => Ok(tree),
-<<<<<<< HEAD
-        token => Err(format!("{text:?}: unexpected {token:?}", token = token.to_string())),
-=======
         token => Err(format!(
             "{text:?}: unexpected {token:?}; text of several words is put in single quotes",
             token = token.to_string()
         )),
->>>>>>> contract
     }
 }
 

@@ -16,11 +16,7 @@ fn table(name: &str, columns: &[(&str, ColumnType, bool)], key: &[usize]) -> Tab
         column_type: *column_type,
         nullable: *nullable,
     });
-    Table {
-        name: name.into(),
-        columns: columns.collect(),
-        key: key.to_vec(),
-    }
+    Table { name: name.into(), columns: columns.collect(), key: key.to_vec() }
 }
 
 fn sales() -> Table {
@@ -68,11 +64,7 @@ fn trips_document() -> Json {
 }
 
 fn compile(document: &Json) -> Result<View, ContractError> {
-    View::compile(
-        &document.to_string(),
-        "contracts/t.json",
-        &[sales(), trips()],
-    )
+    View::compile(&document.to_string(), "contracts/t.json", &[sales(), trips()])
 }
 
 /// The document with the value at a JSON pointer replaced or added.
@@ -105,35 +97,18 @@ fn filters(text: &str) -> Result<Vec<Filter>, ContractError> {
 }
 
 fn filter(column: usize, operator: Operator, literal: impl Into<Value>) -> Filter {
-    Filter {
-        column,
-        comparison: Comparison::With(operator, literal.into()),
-    }
+    Filter { column, comparison: Comparison::With(operator, literal.into()) }
 }
 
 #[test]
 fn the_shipped_view_has_the_agreed_contract_hash() {
     let view = View::compile(SHIPPED, "contracts/agg_daily_product.json", &[sales()]).unwrap();
-    assert_eq!(
-        view.contract_hash,
-        "9a7b963a31b049bbe64a822b6a2dd9549f43b2732222cfac29cd600c0bf9a747"
-    );
+    assert_eq!(view.contract_hash, "9a7b963a31b049bbe64a822b6a2dd9549f43b2732222cfac29cd600c0bf9a747");
     assert_eq!(
         view.columns(),
-        [
-            "line_count",
-            "order_count",
-            "units",
-            "gmv_cents",
-            "cost_cents",
-            "profit_cents"
-        ]
+        ["line_count", "order_count", "units", "gmv_cents", "cost_cents", "profit_cents"]
     );
-    let additive: Vec<bool> = view
-        .measures
-        .iter()
-        .map(|measure| measure.additive)
-        .collect();
+    let additive: Vec<bool> = view.measures.iter().map(|measure| measure.additive).collect();
     assert_eq!(additive, [true, false, true, true, true, true]);
     assert_eq!(view.filters, [filter(9, Operator::Equal, "paid")]);
     assert_eq!(view.grain_types(), [ColumnType::Date, ColumnType::Text]);
@@ -161,21 +136,9 @@ fn the_guide_compiles_as_written() {
 
 #[test]
 fn row_values_decide_group_and_admission() {
-    let view = compile(&with(
-        "/policy",
-        json!({ "row_filter": "zone is not null and fare >= -5" }),
-    ))
-    .unwrap();
+    let view = compile(&with("/policy", json!({ "row_filter": "zone is not null and fare >= -5" }))).unwrap();
     let row = |zone: Value, fare: Value, state: &str| {
-        [
-            1.into(),
-            "2026-01-02".into(),
-            zone,
-            fare,
-            Value::Null,
-            state.into(),
-            0.into(),
-        ]
+        [1.into(), "2026-01-02".into(), zone, fare, Value::Null, state.into(), 0.into()]
     };
     let admitted = row("a:b".into(), (-5).into(), "done");
     assert!(view.admits(&admitted));
@@ -184,24 +147,15 @@ fn row_values_decide_group_and_admission() {
     assert!(!view.admits(&row("a".into(), Value::Null, "done")));
     assert!(!view.admits(&row("a".into(), (-6).into(), "done")));
     assert!(!view.admits(&row("a".into(), 1.into(), "Done")));
-    assert_eq!(
-        view.group_key(&row(Value::Null, 1.into(), "")).as_str(),
-        "2026-01-02:%~"
-    );
+    assert_eq!(view.group_key(&row(Value::Null, 1.into(), "")).as_str(), "2026-01-02:%~");
 }
 
 #[test]
 fn measures_are_understood() {
     let column = |position| Box::new(Expression::Column(position));
     assert_eq!(aggregate("COUNT( * )").unwrap(), Aggregate::CountRows);
-    assert_eq!(
-        aggregate("count(zone)").unwrap(),
-        Aggregate::Count(*column(2))
-    );
-    assert_eq!(
-        aggregate("count(distinct zone)").unwrap(),
-        Aggregate::CountDistinct(2)
-    );
+    assert_eq!(aggregate("count(zone)").unwrap(), Aggregate::Count(*column(2)));
+    assert_eq!(aggregate("count(distinct zone)").unwrap(), Aggregate::CountDistinct(2));
     assert_eq!(
         aggregate("min(-(fare - 2) * tip)").unwrap(),
         Aggregate::Min(Expression::Multiply(
@@ -216,43 +170,26 @@ fn measures_are_understood() {
         aggregate("max(-9223372036854775808)").unwrap(),
         Aggregate::Max(Expression::Literal(i64::MIN))
     );
-    assert_eq!(
-        aggregate("sum(\"odd\"\"name; --\")").unwrap(),
-        Aggregate::Sum(*column(6))
-    );
+    assert_eq!(aggregate("sum(\"odd\"\"name; --\")").unwrap(), Aggregate::Sum(*column(6)));
 }
 
 #[test]
 fn filters_are_understood() {
     assert_eq!(
-        filters(
-            "(state != 'it''s; -- /* no */') AND fare >= -3 and tip is not null and zone is null"
-        )
-        .unwrap(),
+        filters("(state != 'it''s; -- /* no */') AND fare >= -3 and tip is not null and zone is null")
+            .unwrap(),
         [
             filter(5, Operator::NotEqual, "it's; -- /* no */"),
             filter(3, Operator::GreaterOrEqual, -3),
-            Filter {
-                column: 4,
-                comparison: Comparison::IsNotNull
-            },
-            Filter {
-                column: 2,
-                comparison: Comparison::IsNull
-            },
+            Filter { column: 4, comparison: Comparison::IsNotNull },
+            Filter { column: 2, comparison: Comparison::IsNull },
         ]
     );
     assert_eq!(
         filters("day < '2026-02-28' and state <> ''").unwrap(),
-        [
-            filter(1, Operator::Less, "2026-02-28"),
-            filter(5, Operator::NotEqual, "")
-        ]
+        [filter(1, Operator::Less, "2026-02-28"), filter(5, Operator::NotEqual, "")]
     );
-    assert_eq!(
-        filters("state == done").unwrap(),
-        [filter(5, Operator::Equal, "done")]
-    );
+    assert_eq!(filters("state == done").unwrap(), [filter(5, Operator::Equal, "done")]);
 }
 
 #[test]
@@ -260,38 +197,17 @@ fn the_contract_hash_is_of_the_meaning_and_the_definition_hash_of_all_that_is_pu
     let plain = compile(&trips_document()).unwrap();
     let changed = |pointer: &str, value: Json| {
         let view = compile(&with(pointer, value)).unwrap();
-        (
-            view.contract_hash != plain.contract_hash,
-            view.definition_hash != plain.definition_hash,
-        )
+        (view.contract_hash != plain.contract_hash, view.definition_hash != plain.definition_hash)
     };
     assert_eq!(changed("/metric_contract/filters", json!([])), (true, true));
-    assert_eq!(
-        changed("/metric_contract/currency", json!("cents")),
-        (true, true)
-    );
+    assert_eq!(changed("/metric_contract/currency", json!("cents")), (true, true));
     assert_eq!(changed("/columns", json!({ "trips": "n" })), (false, true));
-    assert_eq!(
-        changed("/policy", json!({ "row_filter": "fare > 0" })),
-        (false, true)
-    );
-    assert_eq!(
-        changed("/policy", json!({ "minimum_group_lines": 3 })),
-        (false, true)
-    );
-    assert_eq!(
-        changed("/policy", json!({ "roles": ["sales"] })),
-        (false, false)
-    );
+    assert_eq!(changed("/policy", json!({ "row_filter": "fare > 0" })), (false, true));
+    assert_eq!(changed("/policy", json!({ "minimum_group_lines": 3 })), (false, true));
+    assert_eq!(changed("/policy", json!({ "roles": ["sales"] })), (false, false));
     assert_eq!(changed("/owner", json!("me")), (false, false));
-    assert_eq!(
-        changed("/refresh", json!({ "freshness_slo_seconds": 1 })),
-        (false, false)
-    );
-    assert_eq!(
-        changed("/columns", json!({ "trips": "trips" })),
-        (false, false)
-    );
+    assert_eq!(changed("/refresh", json!({ "freshness_slo_seconds": 1 })), (false, false));
+    assert_eq!(changed("/columns", json!({ "trips": "trips" })), (false, false));
 
     let text = trips_document().to_string();
     let mut other = trips();

@@ -13,11 +13,7 @@ use crate::pure::schema::{Column, ColumnType};
 use crate::pure::value::Value;
 
 fn trips() -> Table {
-    let column = |name: &str, column_type, nullable| Column {
-        name: name.into(),
-        column_type,
-        nullable,
-    };
+    let column = |name: &str, column_type, nullable| Column { name: name.into(), column_type, nullable };
     Table {
         name: "tr\"ips".into(),
         columns: vec![
@@ -46,10 +42,8 @@ const ALL_MEASURES: [(&str, &str); 9] = [
 ];
 
 fn view(measures: &[(&str, &str)], filters: &[&str], policy: serde_json::Value) -> View {
-    let measures: serde_json::Map<String, serde_json::Value> = measures
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), json!(text)))
-        .collect();
+    let measures: serde_json::Map<String, serde_json::Value> =
+        measures.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
     let document = json!({
         "object": "by_zone", "base": "tr\"ips",
         "metric_contract": {
@@ -81,9 +75,7 @@ fn insert(base: &Connection, row: &[Value], live: bool) {
         .unwrap();
     let mut values: Vec<rusqlite::types::Value> = row.iter().map(to_sqlite).collect();
     values.push(i64::from(live).into());
-    statement
-        .execute(rusqlite::params_from_iter(values))
-        .unwrap();
+    statement.execute(rusqlite::params_from_iter(values)).unwrap();
 }
 
 fn to_sqlite(value: &Value) -> rusqlite::types::Value {
@@ -126,10 +118,7 @@ fn naive(rows: &[Vec<Value>]) -> GroupValue {
     };
     let fares = || rows.iter().filter_map(|row| number(&row[3]));
     let tips = || rows.iter().filter_map(|row| number(&row[4]));
-    let both = || {
-        rows.iter()
-            .filter_map(|row| Some(number(&row[3])? * 2 - number(&row[4])?))
-    };
+    let both = || rows.iter().filter_map(|row| Some(number(&row[3])? * 2 - number(&row[4])?));
     let drivers: HashSet<&Value> = rows.iter().map(|row| &row[1]).collect();
     let cubes: Option<Vec<i128>> = tips().map(|tip| (tip * tip).checked_mul(tip)).collect();
     let Some(cubes) = cubes else {
@@ -143,17 +132,11 @@ fn naive(rows: &[Vec<Value>]) -> GroupValue {
         both().reduce(|left, right| left + right),
         fares().min(),
         tips().map(|tip| -tip).max(),
-        tips()
-            .map(|tip| tip * tip)
-            .reduce(|left, right| left.saturating_add(right)),
+        tips().map(|tip| tip * tip).reduce(|left, right| left.saturating_add(right)),
         cubes.into_iter().max(),
     ];
-    let narrow =
-        numbers.map(|number| number.map_or(Ok(None), |number| i64::try_from(number).map(Some)));
-    narrow
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .map_or(GroupValue::Overflow, GroupValue::Measures)
+    let narrow = numbers.map(|number| number.map_or(Ok(None), |number| i64::try_from(number).map(Some)));
+    narrow.into_iter().collect::<Result<_, _>>().map_or(GroupValue::Overflow, GroupValue::Measures)
 }
 
 fn added(plan: &Recompute, rows: &[Vec<Value>]) -> Option<GroupValue> {
@@ -163,10 +146,7 @@ fn added(plan: &Recompute, rows: &[Vec<Value>]) -> Option<GroupValue> {
 }
 
 fn inputs_of(plan: &Recompute, row: &[Value]) -> Vec<Value> {
-    plan.inputs
-        .iter()
-        .map(|column| row[*column].clone())
-        .collect()
+    plan.inputs.iter().map(|column| row[*column].clone()).collect()
 }
 
 fn row() -> impl Strategy<Value = (Vec<Value>, bool)> {
@@ -177,22 +157,13 @@ fn row() -> impl Strategy<Value = (Vec<Value>, bool)> {
             1 => prop_oneof![Just(i64::MIN), Just(i64::MAX), any::<i64>()].prop_map(Value::Integer),
         ]
     };
-    let zone = prop_oneof![
-        Just(Value::Null),
-        Just("".into()),
-        Just("a".into()),
-        Just("é b".into())
-    ];
+    let zone = prop_oneof![Just(Value::Null), Just("".into()), Just("a".into()), Just("é b".into())];
     let driver = prop_oneof![Just("x"), Just("y"), Just("o'z")].prop_map(Value::from);
-    let state =
-        prop_oneof![4 => Just("it's; --".into()), 1 => Just("no".into()), 1 => Just(Value::Null)];
+    let state = prop_oneof![4 => Just("it's; --".into()), 1 => Just("no".into()), 1 => Just(Value::Null)];
     let key = (driver, 0_i64..12, 0_i64..3);
     (zone, key, number(), number(), state, any::<bool>()).prop_map(
         |(zone, (driver, line, day), fare, tip, state, live)| {
-            (
-                vec![zone, driver, line.into(), fare, tip, state, day.into()],
-                live,
-            )
+            (vec![zone, driver, line.into(), fare, tip, state, day.into()], live)
         },
     )
 }
@@ -256,18 +227,13 @@ proptest! {
 fn both_queries_read_the_covering_index_alone_and_never_sort() {
     let no_filter: &[&str] = &[];
     let equality: &[&str] = &["state = done"];
-    let ranges: &[&str] = &[
-        "state >= a and tip is not null",
-        "number > 0",
-        "zone is null",
-    ];
+    let ranges: &[&str] = &["state >= a and tip is not null", "number > 0", "zone is null"];
     let on_grain: &[&str] = &["zone = a", "day > 3"];
     for filters in [no_filter, equality, ranges, on_grain] {
         for measures in [&ALL_MEASURES[..], &ALL_MEASURES[..1]] {
             let plan = Recompute::new(&view(measures, filters, json!({})), &trips());
             let base = base(&plan);
-            for (sql, parameters, verb) in [(&plan.group_sql, 2, "SEARCH "), (&plan.all_sql, 0, "")]
-            {
+            for (sql, parameters, verb) in [(&plan.group_sql, 2, "SEARCH "), (&plan.all_sql, 0, "")] {
                 let steps = steps(&base, sql, parameters);
                 assert_eq!(steps.len(), 1, "{sql}: {steps:?}");
                 assert!(steps[0].starts_with(verb), "{sql}: {steps:?}");
@@ -282,18 +248,12 @@ fn both_queries_read_the_covering_index_alone_and_never_sort() {
 
 #[test]
 fn the_plan_reads_each_column_once_and_leaves_the_key_to_the_table() {
-    let plan = Recompute::new(
-        &view(&ALL_MEASURES, &["state = done", "number > 0"], json!({})),
-        &trips(),
-    );
+    let plan = Recompute::new(&view(&ALL_MEASURES, &["state = done", "number > 0"], json!({})), &trips());
     assert_eq!(plan.inputs, [3, 1, 4]);
     assert!(plan.index_sql.contains(
         r#" ON "driftless_rows_tr""ips" ("day", "zone", "fare; --", "tip", "state", "_live") WHERE"#
     ));
-    assert!(
-        plan.group_sql
-            .ends_with(r#" AND "day" = ?1 AND "zone" IS ?2"#)
-    );
+    assert!(plan.group_sql.ends_with(r#" AND "day" = ?1 AND "zone" IS ?2"#));
     let counting = Recompute::new(&view(&ALL_MEASURES[..1], &[], json!({})), &trips());
     assert!(counting.inputs.is_empty());
     assert!(counting.group_sql.starts_with("SELECT 1 FROM"));
@@ -301,9 +261,7 @@ fn the_plan_reads_each_column_once_and_leaves_the_key_to_the_table() {
 
 #[test]
 fn a_changed_view_gets_an_index_of_its_own() {
-    let sql = |filters: &[&str]| {
-        Recompute::new(&view(&ALL_MEASURES, filters, json!({})), &trips()).index_sql
-    };
+    let sql = |filters: &[&str]| Recompute::new(&view(&ALL_MEASURES, filters, json!({})), &trips()).index_sql;
     let name = |sql: String| sql.split(" ON ").next().unwrap().to_owned();
     assert_eq!(name(sql(&["state = a"])), name(sql(&["state = a"])));
     assert_ne!(name(sql(&["state = a"])), name(sql(&["state = b"])));
@@ -311,21 +269,11 @@ fn a_changed_view_gets_an_index_of_its_own() {
 
 #[test]
 fn only_a_final_value_outside_64_bits_is_an_overflow() {
-    let view = view(
-        &[
-            ("total", "sum(tip)"),
-            ("scaled", "sum(tip * tip * \"fare; --\")"),
-        ],
-        &[],
-        json!({}),
-    );
+    let view = view(&[("total", "sum(tip)"), ("scaled", "sum(tip * tip * \"fare; --\")")], &[], json!({}));
     let plan = Recompute::new(&view, &trips());
     assert_eq!(plan.inputs, [4, 3]);
     let value = |rows: &[[i64; 2]]| {
-        let rows: Vec<Vec<Value>> = rows
-            .iter()
-            .map(|row| row.map(Value::Integer).to_vec())
-            .collect();
+        let rows: Vec<Vec<Value>> = rows.iter().map(|row| row.map(Value::Integer).to_vec()).collect();
         added(&plan, &rows).unwrap()
     };
     let measures = |total, scaled| GroupValue::Measures(vec![Some(total), Some(scaled)]);
@@ -333,15 +281,7 @@ fn only_a_final_value_outside_64_bits_is_an_overflow() {
     assert_eq!(value(&[[max, 0], [max, 0], [-max, 0]]), measures(max, 0));
     assert_eq!(value(&[[max, 0], [1, 0]]), GroupValue::Overflow);
     assert_eq!(
-        value(&[
-            [max, 2],
-            [max, 2],
-            [max, -2],
-            [max, -2],
-            [-max, 0],
-            [-max, 0],
-            [-max, 0]
-        ]),
+        value(&[[max, 2], [max, 2], [max, -2], [max, -2], [-max, 0], [-max, 0], [-max, 0]]),
         measures(max, 0)
     );
     assert_eq!(value(&[[max, max], [max, -max]]), GroupValue::Overflow);
@@ -350,8 +290,5 @@ fn only_a_final_value_outside_64_bits_is_an_overflow() {
     assert_eq!(accumulator.finish(), Some(GroupValue::Overflow));
     assert_eq!(accumulator.finish(), None);
     accumulator.add(&[Value::Null, 1.into()]);
-    assert_eq!(
-        accumulator.finish(),
-        Some(GroupValue::Measures(vec![None, None]))
-    );
+    assert_eq!(accumulator.finish(), Some(GroupValue::Measures(vec![None, None])));
 }

@@ -11,16 +11,10 @@ fn refusals_name_the_place_and_the_remedy() {
     let measure = "metric_contract.measures.trips: ";
     for (text, message) in [
         ("avg(fare)", "avg(...) is not supported; use sum and count"),
-        (
-            "median(fare)",
-            "median(...) is not supported; supported are count(*)",
-        ),
+        ("median(fare)", "median(...) is not supported; supported are count(*)"),
         ("fare", "is no aggregate"),
         ("sum(*)", "sum(...) does not take *"),
-        (
-            "sum(distinct fare)",
-            "sum(...) of distinct values is not supported",
-        ),
+        ("sum(distinct fare)", "sum(...) of distinct values is not supported"),
         ("count(distinct fare + 1)", "takes one column"),
         ("count(distinct fare, tip)", "takes one argument"),
         ("sum(fare) filter (where tip > 0)", "with filter"),
@@ -28,17 +22,11 @@ fn refusals_name_the_place_and_the_remedy() {
         ("sum(fare) + 1", "is no aggregate"),
         ("sum(zone)", "column \"zone\" is no integer"),
         ("min(day)", "column \"day\" is no integer"),
-        (
-            "sum(fares)",
-            "\"fares\" is no column of trips; its columns are trip, day",
-        ),
+        ("sum(fares)", "\"fares\" is no column of trips; its columns are trip, day"),
         ("sum(fare / 2)", "division is not supported"),
         ("sum(fare * 1.5)", "1.5 is no integer of 64 bits"),
         ("sum(9223372036854775808)", "no integer of 64 bits"),
-        (
-            "sum(trips.fare)",
-            "is not supported; an expression is made of",
-        ),
+        ("sum(trips.fare)", "is not supported; an expression is made of"),
         ("sum(fare) -- all", "has a comment"),
         ("sum(fare); drop table trips", "unexpected \";\""),
         ("sum(fare", "cannot be read"),
@@ -47,22 +35,13 @@ fn refusals_name_the_place_and_the_remedy() {
         ("sum((select 1))", "is not supported"),
     ] {
         let error = aggregate(text).unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("contracts/t.json: {measure}")),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("contracts/t.json: {measure}")), "{error}");
         assert!(error.contains(message), "{text}: {error}");
     }
     let place = "metric_contract.filters.0: ";
     for (text, message) in [
-        (
-            "fare = cheap",
-            "column \"fare\" is an integer, and \"cheap\" is none",
-        ),
-        (
-            "state = 5",
-            "column \"state\" is no integer; write text as '5'",
-        ),
+        ("fare = cheap", "column \"fare\" is an integer, and \"cheap\" is none"),
+        ("state = 5", "column \"state\" is no integer; write text as '5'"),
         ("day = '2026-02-29'", "is no day written as YYYY-MM-DD"),
         ("day = '2026-1-2'", "is no day"),
         ("day > 2026-01-02", "put text in single quotes"),
@@ -70,10 +49,7 @@ fn refusals_name_the_place_and_the_remedy() {
         ("state = \"done\"", "\"done\" is no column"),
         ("state = null", "write `state is null`"),
         ("status = done", "\"status\" is no column of trips"),
-        (
-            "state = done or fare = 1",
-            "is not supported; a filter is made of",
-        ),
+        ("state = done or fare = 1", "is not supported; a filter is made of"),
         ("not state = done", "is not supported"),
         ("state in ('done')", "is not supported"),
         ("state like 'd%'", "is not supported"),
@@ -89,10 +65,7 @@ fn refusals_name_the_place_and_the_remedy() {
         ("state", "is not supported; a filter"),
     ] {
         let error = filters(text).unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("contracts/t.json: {place}")),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("contracts/t.json: {place}")), "{error}");
         assert!(error.contains(message), "{text}: {error}");
     }
 }
@@ -100,167 +73,39 @@ fn refusals_name_the_place_and_the_remedy() {
 #[test]
 fn documents_that_say_too_much_or_too_little_are_refused() {
     for (pointer, value, message) in [
-        (
-            "/owners",
-            json!("x"),
-            "owners: unknown field; known here are object, base",
-        ),
-        (
-            "/policy",
-            json!({ "rows": 1 }),
-            "policy.rows: unknown field; known here are row_filter",
-        ),
-        (
-            "/refresh",
-            json!({ "slo": 1 }),
-            "refresh.slo: unknown field; known here are mode",
-        ),
-        (
-            "/refresh",
-            json!({ "mode": "full" }),
-            "refresh.mode: \"full\" is not supported",
-        ),
-        (
-            "/refresh",
-            json!({}),
-            "refresh.freshness_slo_seconds: this field is required",
-        ),
-        (
-            "/refresh",
-            json!({ "freshness_slo_seconds": 0 }),
-            "seconds: a whole number from 1",
-        ),
-        (
-            "/metric_contract/having",
-            json!("x"),
-            "metric_contract.having: unknown field",
-        ),
-        (
-            "/metric_contract/filters",
-            json!(null),
-            "filters: this field is required; [] stands",
-        ),
-        (
-            "/metric_contract/filters",
-            json!("a"),
-            "filters: a list is expected here, not text",
-        ),
-        (
-            "/metric_contract/filters",
-            json!([1]),
-            "filters.0: text is expected here, not a number",
-        ),
-        (
-            "/metric_contract/measures",
-            json!({}),
-            "measures: at least one measure is needed",
-        ),
-        (
-            "/metric_contract/measures",
-            json!([]),
-            "measures: an object is expected here, not a list",
-        ),
-        (
-            "/metric_contract/aggregate_grain",
-            json!([]),
-            "aggregate_grain: at least one column",
-        ),
-        (
-            "/metric_contract/aggregate_grain",
-            json!(["day", "day"]),
-            "grain.1: \"day\" is given twice",
-        ),
-        (
-            "/metric_contract/aggregate_grain",
-            json!(["week"]),
-            "grain.0: \"week\" is no column of trips",
-        ),
-        (
-            "/metric_contract/aggregate_grain",
-            json!([{ "m": "x" }]),
-            "grain.0: text is expected",
-        ),
-        (
-            "/base",
-            json!("rides"),
-            "base: \"rides\" is no configured table; configured: fact_sales, trips",
-        ),
-        (
-            "/object",
-            json!("a b"),
-            "object: \"a b\" is no name of a view",
-        ),
-        (
-            "/object",
-            json!("a}{"),
-            "object: \"a}{\" is no name of a view",
-        ),
+        ("/owners", json!("x"), "owners: unknown field; known here are object, base"),
+        ("/policy", json!({ "rows": 1 }), "policy.rows: unknown field; known here are row_filter"),
+        ("/refresh", json!({ "slo": 1 }), "refresh.slo: unknown field; known here are mode"),
+        ("/refresh", json!({ "mode": "full" }), "refresh.mode: \"full\" is not supported"),
+        ("/refresh", json!({}), "refresh.freshness_slo_seconds: this field is required"),
+        ("/refresh", json!({ "freshness_slo_seconds": 0 }), "seconds: a whole number from 1"),
+        ("/metric_contract/having", json!("x"), "metric_contract.having: unknown field"),
+        ("/metric_contract/filters", json!(null), "filters: this field is required; [] stands"),
+        ("/metric_contract/filters", json!("a"), "filters: a list is expected here, not text"),
+        ("/metric_contract/filters", json!([1]), "filters.0: text is expected here, not a number"),
+        ("/metric_contract/measures", json!({}), "measures: at least one measure is needed"),
+        ("/metric_contract/measures", json!([]), "measures: an object is expected here, not a list"),
+        ("/metric_contract/aggregate_grain", json!([]), "aggregate_grain: at least one column"),
+        ("/metric_contract/aggregate_grain", json!(["day", "day"]), "grain.1: \"day\" is given twice"),
+        ("/metric_contract/aggregate_grain", json!(["week"]), "grain.0: \"week\" is no column of trips"),
+        ("/metric_contract/aggregate_grain", json!([{ "m": "x" }]), "grain.0: text is expected"),
+        ("/base", json!("rides"), "base: \"rides\" is no configured table; configured: fact_sales, trips"),
+        ("/object", json!("a b"), "object: \"a b\" is no name of a view"),
+        ("/object", json!("a}{"), "object: \"a}{\" is no name of a view"),
         ("/object", json!(""), "object: \"\" is no name"),
-        (
-            "/columns",
-            json!({ "tripz": "x" }),
-            "columns.tripz: unknown field; known here are trips, fares",
-        ),
-        (
-            "/columns",
-            json!({ "trips": "fares" }),
-            "\"fares\" is already the name",
-        ),
-        (
-            "/columns",
-            json!({ "trips": "day" }),
-            "columns.trips: \"day\" is already the name of a grain",
-        ),
-        (
-            "/columns",
-            json!({ "trips": "_error" }),
-            "columns.trips: \"_error\" cannot be published",
-        ),
-        (
-            "/columns",
-            json!({ "trips": "" }),
-            "columns.trips: \"\" cannot be published",
-        ),
-        (
-            "/metric_contract/measures/_x",
-            json!("count(*)"),
-            "measures._x: \"_x\" cannot be published",
-        ),
-        (
-            "/metric_contract/measures/day",
-            json!("count(*)"),
-            "measures.day: \"day\" is already",
-        ),
-        (
-            "/late",
-            json!("drop"),
-            "late: \"drop\" is not supported by this version",
-        ),
-        (
-            "/retention",
-            json!({ "days": 3 }),
-            "retention: not supported by this version",
-        ),
-        (
-            "/policy",
-            json!({ "row_filter": "a = 1" }),
-            "policy.row_filter: \"a\" is no column",
-        ),
-        (
-            "/policy",
-            json!({ "minimum_group_lines": -1 }),
-            "policy.minimum_group_lines: a whole",
-        ),
-        (
-            "/policy",
-            json!({ "roles": "*" }),
-            "policy.roles: a list is expected",
-        ),
-        (
-            "/consumers",
-            json!([{ "owner": "x" }]),
-            "consumers.0.name: this field is required",
-        ),
+        ("/columns", json!({ "tripz": "x" }), "columns.tripz: unknown field; known here are trips, fares"),
+        ("/columns", json!({ "trips": "fares" }), "\"fares\" is already the name"),
+        ("/columns", json!({ "trips": "day" }), "columns.trips: \"day\" is already the name of a grain"),
+        ("/columns", json!({ "trips": "_error" }), "columns.trips: \"_error\" cannot be published"),
+        ("/columns", json!({ "trips": "" }), "columns.trips: \"\" cannot be published"),
+        ("/metric_contract/measures/_x", json!("count(*)"), "measures._x: \"_x\" cannot be published"),
+        ("/metric_contract/measures/day", json!("count(*)"), "measures.day: \"day\" is already"),
+        ("/late", json!("drop"), "late: \"drop\" is not supported by this version"),
+        ("/retention", json!({ "days": 3 }), "retention: not supported by this version"),
+        ("/policy", json!({ "row_filter": "a = 1" }), "policy.row_filter: \"a\" is no column"),
+        ("/policy", json!({ "minimum_group_lines": -1 }), "policy.minimum_group_lines: a whole"),
+        ("/policy", json!({ "roles": "*" }), "policy.roles: a list is expected"),
+        ("/consumers", json!([{ "owner": "x" }]), "consumers.0.name: this field is required"),
         ("/lineage", json!([7]), "lineage.0: text is expected here"),
     ] {
         let error = compile(&with(pointer, value)).unwrap_err().to_string();
@@ -270,14 +115,8 @@ fn documents_that_say_too_much_or_too_little_are_refused() {
     for (text, message) in [
         ("[]", "t.json: an object is expected here, not a list"),
         ("{", "t.json: EOF"),
-        (
-            r#"{"policy":{"roles":[],"roles":["*"]}}"#,
-            "policy.roles: this key is given twice",
-        ),
-        (
-            r#"{"refresh":{"freshness_slo_seconds":1.5}}"#,
-            "seconds: 1.5 is no integer",
-        ),
+        (r#"{"policy":{"roles":[],"roles":["*"]}}"#, "policy.roles: this key is given twice"),
+        (r#"{"refresh":{"freshness_slo_seconds":1.5}}"#, "seconds: 1.5 is no integer"),
     ] {
         let error = View::compile(text, "t.json", &[]).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
