@@ -16,6 +16,8 @@ WHY=
 
 note() { printf '%s: %s\n' "$PROGRAM" "$*" >&2; }
 die() { note "$*"; exit 1; }
+# give_up CODE: end with the reason in WHY.
+give_up() { note "$WHY"; exit "$1"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # usage: the header comment of the calling script, which is its manual.
@@ -42,6 +44,13 @@ apt_install() {
   rm -f "$log"
   WHY="apt-get could not install: $* (its last words are above)"
   return 1
+}
+
+# target_folder: where Cargo puts what it builds.
+target_folder() {
+  local target=${CARGO_TARGET_DIR:-target}
+  [[ $target == /* ]] || target=$ROOT/$target
+  echo "$target"
 }
 
 # --- what a build needs ---------------------------------------------------------------------------------------
