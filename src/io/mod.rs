@@ -1,3 +1,7 @@
-//! The only code that touches the world: Kafka, Redis, SQLite. It implements `ports` and decides nothing.
+//! The only code that touches the world: one folder a server, and the in-memory twins that stand in for them.
+//! It implements `ports` and decides nothing.
 
+pub mod clock;
+pub mod redis;
 pub mod sqlite;
+pub mod twin;
