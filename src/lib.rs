@@ -1,3 +1,4 @@
 //! skeleton
+pub mod io;
 pub mod ports;
 pub mod pure;
