@@ -54,7 +54,11 @@ impl Config {
             })?,
         };
         let text = std::fs::read_to_string(&file).map_err(|error| {
-            ConfigError::new(file.display().to_string(), error.to_string(), "name an existing file with --config")
+            ConfigError::new(
+                file.display().to_string(),
+                error.to_string(),
+                "name an existing file with --config",
+            )
         })?;
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
         Self::parse(&text, file, folder, overrides)

@@ -43,12 +43,7 @@ pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
 }
 
 /// Compiles one contract and adds its view.
-pub fn add_view(
-    catalog: &mut Catalog,
-    shapes: &[Table],
-    text: &str,
-    place: &str,
-) -> Result<(), ConfigError> {
+pub fn add_view(catalog: &mut Catalog, shapes: &[Table], text: &str, place: &str) -> Result<(), ConfigError> {
     let view = View::compile(text, place, shapes).map_err(|error| {
         let at = if error.path.is_empty() { error.place } else { format!("{}: {}", error.place, error.path) };
         ConfigError::new(at, error.message, "docs/CONTRACTS.md says what a contract may hold")
@@ -74,7 +69,11 @@ fn tables(config: &Config, file: &str) -> Result<Vec<Table>, ConfigError> {
         let place = format!("{file}: table {}", section.name);
         check_name(&section.name, &place)?;
         if tables.iter().any(|table| table.name.eq_ignore_ascii_case(&section.name)) {
-            return Err(ConfigError::new(place, "the name occurs twice", "give each table a name of its own"));
+            return Err(ConfigError::new(
+                place,
+                "the name occurs twice",
+                "give each table a name of its own",
+            ));
         }
         tables.push(table(section, &place)?);
     }
@@ -90,7 +89,11 @@ fn table(section: &TableSection, place: &str) -> Result<Table, ConfigError> {
         let at = format!("{place}: columns.{name}");
         check_name(name, &at)?;
         if columns.iter().any(|column| column.name.eq_ignore_ascii_case(name)) {
-            return Err(ConfigError::new(at, "the name occurs twice", "SQL does not tell upper from lower case"));
+            return Err(ConfigError::new(
+                at,
+                "the name occurs twice",
+                "SQL does not tell upper from lower case",
+            ));
         }
         let kind = kind.as_str().unwrap_or_default();
         let (kind, nullable) = kind.strip_suffix('?').map_or((kind, false), |kind| (kind, true));
@@ -157,7 +160,10 @@ fn mode_of(config: &Config, file: &str, table: &str) -> Result<Mode, ConfigError
             Some((first, other)) if other != mode => {
                 return Err(ConfigError::new(
                     format!("{file}: topic {}", section.name),
-                    format!("its watermark differs from that of topic {}, which feeds table {table} too", first.name),
+                    format!(
+                        "its watermark differs from that of topic {}, which feeds table {table} too",
+                        first.name
+                    ),
                     "topics of one table share one sequence space: give them the same watermark settings",
                 ));
             }
@@ -206,7 +212,11 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
         return Err(ConfigError::new(place, "the topic occurs twice", "configure each topic once"));
     }
     let table = catalog.table(&section.table).ok_or_else(|| {
-        ConfigError::new(&place, format!("table {} is not configured", section.table), "name a configured table")
+        ConfigError::new(
+            &place,
+            format!("table {} is not configured", section.table),
+            "name a configured table",
+        )
     })?;
     let BaseTable { shape, mode } = &catalog.tables[table];
     let decoder = match section.format {

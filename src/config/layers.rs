@@ -60,7 +60,11 @@ impl Overrides {
 
 pub(super) fn merge(text: &str, file: &str, overrides: &Overrides) -> Result<Settings, ConfigError> {
     let fail = |error: &dyn std::fmt::Display| {
-        ConfigError::new(file, error.to_string().trim_end().to_owned(), "see docs/OPERATIONS.md for every setting")
+        ConfigError::new(
+            file,
+            error.to_string().trim_end().to_owned(),
+            "see docs/OPERATIONS.md for every setting",
+        )
     };
     // The file alone first: its mistakes are told with line and column.
     let settings: Settings = toml::from_str(text).map_err(|error| fail(&error))?;
@@ -72,16 +76,19 @@ pub(super) fn merge(text: &str, file: &str, overrides: &Overrides) -> Result<Set
     for entry in &overrides.entries {
         lay_over(&mut tree, entry)?;
         merged = tree.clone().try_into().map_err(|error: toml::de::Error| {
-            ConfigError::new(&entry.place, error.message().trim_end(), "correct the value; see docs/OPERATIONS.md for every setting")
+            ConfigError::new(
+                &entry.place,
+                error.message().trim_end(),
+                "correct the value; see docs/OPERATIONS.md for every setting",
+            )
         })?;
     }
     Ok(merged)
 }
 
 fn lay_over(tree: &mut toml::Value, entry: &Override) -> Result<(), ConfigError> {
-    let fail = |message: String| {
-        ConfigError::new(&entry.place, message, "see docs/OPERATIONS.md for every setting")
-    };
+    let fail =
+        |message: String| ConfigError::new(&entry.place, message, "see docs/OPERATIONS.md for every setting");
     let mut node = tree;
     for part in entry.path.split('.') {
         node = match node {

@@ -2,6 +2,7 @@
 //! It implements `ports` and decides nothing.
 
 pub mod clock;
+pub mod kafka;
 pub mod redis;
 pub mod sqlite;
 pub mod twin;

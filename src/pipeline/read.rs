@@ -109,7 +109,7 @@ pub fn plan_start(
     Ok(planned)
 }
 
-const GAP_HINT: &str = "nothing has been skipped; build a new generation: name a new file in base.path (and seed it, where the log no longer begins at 0)";
+const GAP_HINT: &str = "nothing has been skipped; build a new generation: name a new file in base.path and a new base.generation (and seed it, where the log no longer begins at 0)";
 
 fn new_partition(
     log: &mut dyn Log,

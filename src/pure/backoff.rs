@@ -10,11 +10,7 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff {
-            initial_ms: 50,
-            factor: 2,
-            cap_ms: 5_000,
-        }
+        Backoff { initial_ms: 50, factor: 2, cap_ms: 5_000 }
     }
 }
 
@@ -38,9 +34,7 @@ mod tests {
     #[test]
     fn delays_double_up_to_the_cap() {
         let backoff = Backoff::default();
-        let delays: Vec<u64> = (1..=9)
-            .map(|failures| backoff.delay_ms(failures, 0))
-            .collect();
+        let delays: Vec<u64> = (1..=9).map(|failures| backoff.delay_ms(failures, 0)).collect();
         assert_eq!(delays, [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         assert_eq!(backoff.delay_ms(u32::MAX, 0), 5_000);
         assert_eq!(backoff.delay_ms(0, 0), 50);
@@ -54,11 +48,7 @@ mod tests {
             assert!((4_000..=5_000).contains(&delay), "{delay}");
             assert_eq!(delay, backoff.delay_ms(8, random));
         }
-        let zero = Backoff {
-            initial_ms: 0,
-            factor: 0,
-            cap_ms: 0,
-        };
+        let zero = Backoff { initial_ms: 0, factor: 0, cap_ms: 0 };
         assert_eq!(zero.delay_ms(3, 17), 0);
     }
 

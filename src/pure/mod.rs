@@ -1,6 +1,7 @@
 //! Functions of their arguments: no clock, no I/O, no async.
 
 pub mod apply;
+pub mod backoff;
 pub mod base;
 pub mod canonical;
 pub mod catalog;
@@ -8,7 +9,6 @@ pub mod checksum;
 pub mod contract;
 pub mod event;
 pub mod expression;
-pub mod backoff;
 pub mod group_key;
 pub mod meta;
 pub mod native;

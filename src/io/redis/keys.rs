@@ -29,9 +29,7 @@ impl KeySpace {
             ))
             .with_hint("choose a short word such as 'driftless' as the Redis key prefix"));
         }
-        Ok(KeySpace {
-            prefix: prefix.into(),
-        })
+        Ok(KeySpace { prefix: prefix.into() })
     }
 
     pub fn view(&self, object: &str) -> PortResult<ViewKeys> {
@@ -102,26 +100,14 @@ mod tests {
     #[test]
     fn the_keys_of_a_view_share_one_slot() {
         let keys = view("a:b", "agg");
-        let slots = [
-            slot(&keys.meta),
-            slot(&keys.index),
-            slot(&keys.changes),
-            slot(&keys.row("x:y")),
-        ];
+        let slots = [slot(&keys.meta), slot(&keys.index), slot(&keys.changes), slot(&keys.row("x:y"))];
         assert_eq!(slots, [slot("agg"); 4]);
-        assert_eq!(
-            slot("123456789"),
-            12739,
-            "the value of the Redis cluster specification"
-        );
+        assert_eq!(slot("123456789"), 12739, "the value of the Redis cluster specification");
     }
 
     #[test]
     fn glob_characters_of_the_prefix_are_taken_literally() {
-        assert_eq!(
-            view(r"a*b?[c]\", "v").rows_pattern(),
-            r"a\*b\?\[c\]\\:{v}:row:*"
-        );
+        assert_eq!(view(r"a*b?[c]\", "v").rows_pattern(), r"a\*b\?\[c\]\\:{v}:row:*");
     }
 
     #[test]
@@ -130,26 +116,16 @@ mod tests {
             assert!(KeySpace::new(prefix).is_err(), "{prefix}");
         }
         for object in ["", "a{b", "a}b"] {
-            assert!(
-                KeySpace::new("p").unwrap().view(object).is_err(),
-                "{object}"
-            );
+            assert!(KeySpace::new("p").unwrap().view(object).is_err(), "{object}");
         }
     }
 
     /// Slot of a key by the Redis cluster specification: CRC16 (XMODEM) of the hash tag, modulo 16384.
     fn slot(key: &str) -> u16 {
-        let tag = key
-            .split_once('{')
-            .and_then(|(_, rest)| rest.split_once('}'))
-            .map_or(key, |(tag, _)| tag);
+        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
         let crc = tag.bytes().fold(0u16, |crc, byte| {
             (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
-                if crc & 0x8000 == 0 {
-                    crc << 1
-                } else {
-                    (crc << 1) ^ 0x1021
-                }
+                if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
             })
         });
         crc % 16_384

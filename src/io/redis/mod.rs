@@ -91,11 +91,7 @@ impl fmt::Debug for RedisSettings {
 /// A Redis URL without what may be secret in it, whether it is well-formed or not.
 pub fn redact_url(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest))
-            if scheme
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte == b'+') =>
-        {
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'+') => {
             (scheme, rest)
         }
         _ => return "(not shown: not of the form redis://host:port)".to_owned(),
@@ -121,19 +117,10 @@ mod tests {
             ("redis://user:planted@h:1", "redis://***@h:1"),
             ("rediss://:planted@h", "rediss://***@h"),
             ("redis://:pla@nted/planted@h", "redis://***@h"),
-            (
-                "unix:///run/redis.sock?pass=planted&db=1",
-                "unix:///run/redis.sock",
-            ),
+            ("unix:///run/redis.sock?pass=planted&db=1", "unix:///run/redis.sock"),
             ("planted", "(not shown: not of the form redis://host:port)"),
-            (
-                "user:planted@h",
-                "(not shown: not of the form redis://host:port)",
-            ),
-            (
-                "redis:/x:planted://y",
-                "(not shown: not of the form redis://host:port)",
-            ),
+            ("user:planted@h", "(not shown: not of the form redis://host:port)"),
+            ("redis:/x:planted://y", "(not shown: not of the form redis://host:port)"),
         ];
         for (url, shown) in cases {
             assert_eq!(redact_url(url), shown);

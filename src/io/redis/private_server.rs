@@ -63,21 +63,12 @@ impl PrivateRedis {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let port =
-                free_port().map_err(|error| cannot_start(&executable, &error.to_string()))?;
+            let port = free_port().map_err(|error| cannot_start(&executable, &error.to_string()))?;
             match launch(&executable, folder.path(), port, &options) {
                 Ok(child) => {
-                    return Ok(PrivateRedis {
-                        options,
-                        executable,
-                        folder,
-                        child,
-                        port,
-                    });
+                    return Ok(PrivateRedis { options, executable, folder, child, port });
                 }
-                Err(error)
-                    if attempts < PORT_ATTEMPTS
-                        && error.what.contains("Address already in use") => {}
+                Err(error) if attempts < PORT_ATTEMPTS && error.what.contains("Address already in use") => {}
                 Err(error) => return Err(error),
             }
         }
@@ -104,12 +95,7 @@ impl PrivateRedis {
     /// Ends the server and starts it again at the same address: empty, for it saves nothing.
     pub fn restart(&mut self) -> PortResult<()> {
         end(&mut self.child);
-        self.child = launch(
-            &self.executable,
-            self.folder.path(),
-            self.port,
-            &self.options,
-        )?;
+        self.child = launch(&self.executable, self.folder.path(), self.port, &self.options)?;
         Ok(())
     }
 }
@@ -127,11 +113,7 @@ fn end(child: &mut Child) {
 }
 
 fn settings(port: u16, options: &PrivateRedisOptions) -> RedisSettings {
-    let scheme = if options.tls.is_some() {
-        "rediss"
-    } else {
-        "redis"
-    };
+    let scheme = if options.tls.is_some() { "rediss" } else { "redis" };
     RedisSettings {
         url: format!("{scheme}://127.0.0.1:{port}"),
         password: options.password.clone(),
@@ -145,17 +127,11 @@ fn free_port() -> std::io::Result<u16> {
 }
 
 /// One attempt: writes the configuration, starts the process, waits for it to answer.
-fn launch(
-    executable: &Path,
-    folder: &Path,
-    port: u16,
-    options: &PrivateRedisOptions,
-) -> PortResult<Child> {
+fn launch(executable: &Path, folder: &Path, port: u16, options: &PrivateRedisOptions) -> PortResult<Child> {
     let problem = |cause: &str| cannot_start(executable, cause);
     let log_file = folder.join("redis.log");
     let config_file = folder.join("redis.conf");
-    write_config(&config_file, folder, port, options)
-        .map_err(|error| problem(&error.to_string()))?;
+    write_config(&config_file, folder, port, options).map_err(|error| problem(&error.to_string()))?;
     let log = || File::create(&log_file).and_then(|out| Ok((out.try_clone()?, out)));
     let (out, err) = log().map_err(|error| problem(&error.to_string()))?;
     let mut child = Command::new(executable)
@@ -175,12 +151,7 @@ fn launch(
 }
 
 /// In a file, for a password on the command line is there for all to see; the folder is ours alone.
-fn write_config(
-    file: &Path,
-    folder: &Path,
-    port: u16,
-    options: &PrivateRedisOptions,
-) -> std::io::Result<()> {
+fn write_config(file: &Path, folder: &Path, port: u16, options: &PrivateRedisOptions) -> std::io::Result<()> {
     let mut out = File::create(file)?;
     writeln!(out, "bind 127.0.0.1\ndir \"{}\"", folder.display())?;
     writeln!(out, "save \"\"\nappendonly no\ndaemonize no")?;
@@ -208,11 +179,7 @@ fn hex_escaped(text: &str) -> String {
 }
 
 /// Whoever answers has to be the process that was started: the port may have gone to somebody else.
-fn wait_until_it_answers(
-    child: &mut Child,
-    port: u16,
-    options: &PrivateRedisOptions,
-) -> Result<(), String> {
+fn wait_until_it_answers(child: &mut Child, port: u16, options: &PrivateRedisOptions) -> Result<(), String> {
     let connector = Connector::new(&settings(port, options)).map_err(|error| error.to_string())?;
     let started = Instant::now();
     loop {
@@ -220,9 +187,7 @@ fn wait_until_it_answers(
             return Err(format!("it ended at once ({status})"));
         }
         let answer = connector.open().map(|mut connection| {
-            let info = redis::cmd("INFO")
-                .arg("server")
-                .query::<String>(&mut connection);
+            let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection);
             info.map_err(|error| error.to_string())
         });
         let trouble = match answer {
@@ -244,26 +209,18 @@ fn find_executable(given: Option<&Path>) -> PortResult<PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     for name in ["redis-server", "valkey-server"] {
-        let found = std::env::split_paths(&path)
-            .map(|folder| folder.join(name))
-            .find(|file| file.is_file());
+        let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
         if let Some(found) = found {
             return Ok(found);
         }
     }
-    Err(
-        PortError::permanent("neither redis-server nor valkey-server is on the PATH").with_hint(
-            "install it (Debian, Ubuntu: `apt install redis-server`; macOS: `brew install redis`)",
-        ),
-    )
+    Err(PortError::permanent("neither redis-server nor valkey-server is on the PATH")
+        .with_hint("install it (Debian, Ubuntu: `apt install redis-server`; macOS: `brew install redis`)"))
 }
 
 fn cannot_start(executable: &Path, cause: &str) -> PortError {
-    PortError::permanent(format!(
-        "{} could not be started: {cause}",
-        executable.display()
-    ))
-    .with_hint("Redis 7.0 or later is needed; try the program by hand to see what it says")
+    PortError::permanent(format!("{} could not be started: {cause}", executable.display()))
+        .with_hint("Redis 7.0 or later is needed; try the program by hand to see what it says")
 }
 
 fn last_lines(file: &Path) -> String {

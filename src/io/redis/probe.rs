@@ -26,25 +26,16 @@ pub(super) struct Answers {
 /// Asks the server, and runs the real read script rather than a `PING`.
 pub(super) fn ask(connection: &mut Connection, keys: &ViewKeys) -> RedisResult<Answers> {
     let info: Option<String> = permitted(redis::cmd("INFO").query(connection))?;
-    let policy = match info
-        .as_deref()
-        .and_then(|info| field(info, "maxmemory_policy"))
-    {
+    let policy = match info.as_deref().and_then(|info| field(info, "maxmemory_policy")) {
         Some(policy) => Some(policy.to_owned()),
         None => {
-            let reply = redis::cmd("CONFIG")
-                .arg("GET")
-                .arg("maxmemory-policy")
-                .query(connection);
+            let reply = redis::cmd("CONFIG").arg("GET").arg("maxmemory-policy").query(connection);
             permitted(reply)?.and_then(|pair: Vec<String>| pair.into_iter().nth(1))
         }
     };
     let answers = Answers { info, policy };
     // An old server is told so by its version rather than by an unknown command.
-    if answers
-        .version()
-        .is_none_or(|version| major(version) >= Some(7))
-    {
+    if answers.version().is_none_or(|version| major(version) >= Some(7)) {
         let run = |connection: &mut Connection| {
             script::READ.run(connection, |cmd| {
                 cmd.arg(1).arg(&keys.meta).arg("-").arg("+").arg(0);
@@ -108,9 +99,7 @@ pub(super) fn judge(address: &str, answers: Answers) -> PortResult<StoreFacts> {
         return Err(PortError::permanent(format!(
             "Redis at {address} is a replica, and publishing needs the master{master}"
         ))
-        .with_hint(
-            "set the Redis URL to the master's address, or to a name that follows it in a failover",
-        ));
+        .with_hint("set the Redis URL to the master's address, or to a name that follows it in a failover"));
     }
     if field(info, "cluster_enabled") == Some("1") {
         warnings.push(format!(
@@ -119,11 +108,7 @@ pub(super) fn judge(address: &str, answers: Answers) -> PortResult<StoreFacts> {
     }
     let policy = answers.policy.unwrap_or_else(|| "unknown".to_owned());
     warnings.extend(policy_warning(address, &policy));
-    Ok(StoreFacts {
-        version,
-        policy,
-        warnings,
-    })
+    Ok(StoreFacts { version, policy, warnings })
 }
 
 fn policy_warning(address: &str, policy: &str) -> Option<String> {
@@ -149,33 +134,22 @@ mod tests {
     use super::*;
 
     fn judged(info: &str, policy: Option<&str>) -> PortResult<StoreFacts> {
-        let answers = Answers {
-            info: Some(info.to_owned()),
-            policy: policy.map(str::to_owned),
-        };
+        let answers = Answers { info: Some(info.to_owned()), policy: policy.map(str::to_owned) };
         judge("redis://h:1", answers)
     }
 
     #[test]
     fn a_fit_server_has_no_warnings() {
-        let facts = judged(
-            "# Server\r\nredis_version:7.0.15\r\nrole:master\r\n",
-            Some("noeviction"),
-        );
+        let facts = judged("# Server\r\nredis_version:7.0.15\r\nrole:master\r\n", Some("noeviction"));
         assert_eq!(
             facts.unwrap(),
-            StoreFacts {
-                version: "7.0.15".into(),
-                policy: "noeviction".into(),
-                warnings: vec![]
-            }
+            StoreFacts { version: "7.0.15".into(), policy: "noeviction".into(), warnings: vec![] }
         );
     }
 
     #[test]
     fn valkey_tells_the_version_it_is_compatible_with() {
-        let info =
-            "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nrole:master\r\n";
+        let info = "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nrole:master\r\n";
         assert_eq!(judged(info, Some("noeviction")).unwrap().version, "7.2.4");
     }
 
@@ -183,8 +157,7 @@ mod tests {
     fn old_servers_and_replicas_are_refused_with_a_remedy() {
         let old = judged("redis_version:6.2.14\r\nrole:master\r\n", None).unwrap_err();
         assert!(!old.is_transient() && old.to_string().contains("7.0 or later"));
-        let replica =
-            "redis_version:7.2.0\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n";
+        let replica = "redis_version:7.2.0\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_port:6379\r\n";
         let replica = judged(replica, Some("noeviction")).unwrap_err();
         assert!(replica.to_string().contains("its master is 10.0.0.1:6379"));
     }
@@ -196,18 +169,8 @@ mod tests {
         assert!(evicting.warnings[0].contains("WILL DELETE GROUPS"));
         assert!(judged(info, Some("volatile-ttl")).unwrap().warnings[0].contains("spared"));
         assert!(judged(info, None).unwrap().warnings[0].contains("could not check"));
-        let nothing = judge(
-            "a",
-            Answers {
-                info: None,
-                policy: None,
-            },
-        )
-        .unwrap();
-        assert_eq!(
-            (nothing.version.as_str(), nothing.warnings.len()),
-            ("unknown", 2)
-        );
+        let nothing = judge("a", Answers { info: None, policy: None }).unwrap();
+        assert_eq!((nothing.version.as_str(), nothing.warnings.len()), ("unknown", 2));
         assert!(judged(":::\r\n\r\nredis_version\r\nredis_version:x.y\r\n", None).is_ok());
     }
 }

@@ -4,7 +4,7 @@
 --
 -- KEYS  meta, index, changes, then the row key of each group, no key twice
 -- ARGV  1..4  expected cursor: version, nonce, token, part
---       5     groups that the index must count; empty: as many as the meta says
+--       5     '1': the index must count as many groups as the meta says; '0': a sweep, which mends it
 --       6     cap of the stream of changes
 --       7..10 its entry: version (empty: no entry), watermark, groups, keys as JSON (empty: not told)
 --       11,12 number of columns, number of meta fields
@@ -45,10 +45,8 @@ if refused then return refused end
 
 local function count_of_index() return string.format('%.0f', redis.call('ZCARD', index)) end
 
-local expected_count = ARGV[5]
-if expected_count == '' then expected_count = now[5] or '0' end
-local counted = count_of_index()
-if counted ~= expected_count then return { 'count', counted, expected_count } end
+local counted, told_count = count_of_index(), now[5] or '0'
+if ARGV[5] == '1' and counted ~= told_count then return { 'count', counted, told_count } end
 
 -- 3. The user may run all commands that follow (for the keys, EVAL itself has checked that).
 local function may(...)

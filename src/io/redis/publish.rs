@@ -7,8 +7,6 @@ use super::values::{sequence, text};
 use crate::ports::{PortError, PortResult};
 use crate::pure::publish::{ChangeEntry, Cursor, GroupValue, Publish, PublishReply};
 
-/// The meta field with which a publish tells how many groups it has found in the index.
-const GROUPS_FIELD: &str = "groups";
 /// Two arguments a column have to fit on Lua's stack.
 const COLUMNS_MAX: usize = 1_000;
 
@@ -21,11 +19,7 @@ pub(crate) fn check(columns: &[String], publish: &Publish) -> PortResult<()> {
         ))
         .with_hint("split the contract into several views"));
     }
-    let mut keys: Vec<&str> = publish
-        .groups
-        .iter()
-        .map(|group| group.key.as_str())
-        .collect();
+    let mut keys: Vec<&str> = publish.groups.iter().map(|group| group.key.as_str()).collect();
     keys.sort_unstable();
     if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(PortError::permanent(format!(
@@ -65,23 +59,12 @@ pub(super) fn write_arguments(
     let expected = &publish.expected;
     cmd.arg(expected.version).arg(&expected.nonce);
     cmd.arg(&expected.token).arg(expected.part);
-    let counted = publish
-        .meta
-        .iter()
-        .find(|(field, _)| *field == GROUPS_FIELD);
-    cmd.arg(counted.map_or("", |(_, count)| count));
-    cmd.arg(changes_max);
+    cmd.arg(u8::from(publish.check_count)).arg(changes_max);
     write_change(cmd, publish.change.as_ref());
 
-    let fields = || {
-        publish
-            .meta
-            .iter()
-            .filter(|(field, _)| *field != GROUPS_FIELD)
-    };
-    cmd.arg(columns.len()).arg(fields().count());
+    cmd.arg(columns.len()).arg(publish.meta.len());
     cmd.arg(columns);
-    for (field, value) in fields() {
+    for (field, value) in &publish.meta {
         cmd.arg(field).arg(value);
     }
     for group in &publish.groups {
@@ -94,9 +77,7 @@ fn write_change(cmd: &mut Cmd, change: Option<&ChangeEntry>) {
         cmd.arg("").arg("").arg("").arg("");
         return;
     };
-    cmd.arg(change.version)
-        .arg(&change.watermark)
-        .arg(change.groups);
+    cmd.arg(change.version).arg(&change.watermark).arg(change.groups);
     cmd.arg(change_keys(change).unwrap_or_default());
 }
 
@@ -126,38 +107,22 @@ fn write_value(cmd: &mut Cmd, value: Option<&GroupValue>) {
 
 /// What the script replied; `None` where it is no reply of this script, `Some(Err(_))` where it shows damage.
 pub(super) fn parse_reply(reply: Value) -> Option<Result<PublishReply, Damage>> {
-    let parts: Vec<String> = sequence(reply)?
-        .into_iter()
-        .map(text)
-        .collect::<Option<_>>()?;
+    let parts: Vec<String> = sequence(reply)?.into_iter().map(text).collect::<Option<_>>()?;
     let (name, parts) = parts.split_first()?;
     Some(Ok(match (name.as_str(), parts) {
-        ("accepted", [groups]) => PublishReply::Accepted {
-            groups: groups.parse().ok()?,
-        },
+        ("accepted", [groups]) => PublishReply::Accepted { groups: groups.parse().ok()? },
         ("cursor", [version, nonce, token, part]) => {
             let (Ok(version), Ok(part)) = (version.parse(), part.parse()) else {
                 return Some(Err(Damage(format!("version '{version}', part '{part}'"))));
             };
-            PublishReply::CursorDiffers(Cursor {
-                version,
-                nonce: nonce.clone(),
-                token: token.clone(),
-                part,
-            })
+            PublishReply::CursorDiffers(Cursor { version, nonce: nonce.clone(), token: token.clone(), part })
         }
-        ("type", [key, found]) => PublishReply::WrongType {
-            key: key.clone(),
-            found: found.clone(),
-        },
+        ("type", [key, found]) => PublishReply::WrongType { key: key.clone(), found: found.clone() },
         ("count", [index, meta]) => {
             let Ok(meta) = meta.parse() else {
                 return Some(Err(Damage(format!("groups '{meta}'"))));
             };
-            PublishReply::CountDiffers {
-                index: index.parse().ok()?,
-                meta,
-            }
+            PublishReply::CountDiffers { index: index.parse().ok()?, meta }
         }
         _ => return None,
     }))

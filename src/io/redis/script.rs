@@ -21,12 +21,7 @@ pub(super) struct Script {
 
 impl Script {
     fn new(text: &'static str, by_digest: &'static str, by_text: &'static str) -> Self {
-        Script {
-            text,
-            digest: redis::Script::new(text).get_hash().to_owned(),
-            by_digest,
-            by_text,
-        }
+        Script { text, digest: redis::Script::new(text).get_hash().to_owned(), by_digest, by_text }
     }
 
     /// Runs the script; `arguments` adds the number of keys, the keys and the rest.

@@ -54,9 +54,7 @@ impl RedisStore {
     /// not; what is merely doubtful is in the warnings.
     pub fn probe(&mut self) -> PortResult<StoreFacts> {
         let keys = self.key_space.view("probe")?;
-        let answers = self.call("probe", &keys.meta, |connection| {
-            probe::ask(connection, &keys)
-        })?;
+        let answers = self.call("probe", &keys.meta, |connection| probe::ask(connection, &keys))?;
         probe::judge(self.address(), answers)
     }
 
@@ -98,12 +96,7 @@ impl ViewStore for RedisStore {
         self.understood("reading the meta", &keys.meta, fields(reply))
     }
 
-    fn publish(
-        &mut self,
-        object: &str,
-        columns: &[String],
-        publish: &Publish,
-    ) -> PortResult<PublishReply> {
+    fn publish(&mut self, object: &str, columns: &[String], publish: &Publish) -> PortResult<PublishReply> {
         check(columns, publish)?;
         let keys = self.key_space.view(object)?;
         let changes_max = self.changes_max;
@@ -136,11 +129,7 @@ impl ViewStore for RedisStore {
         read.map_err(|member| foreign_index_entry(self.address(), &keys, &member))
     }
 
-    fn read_rows(
-        &mut self,
-        object: &str,
-        group_keys: &[GroupKey],
-    ) -> PortResult<(Meta, Vec<StoredFields>)> {
+    fn read_rows(&mut self, object: &str, group_keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredFields>)> {
         let keys = self.key_space.view(object)?;
         let mut pipeline = redis::Pipeline::with_capacity(1 + group_keys.len());
         pipeline.atomic().ignore_errors();
@@ -193,11 +182,7 @@ fn without_entry(
         return Ok(Vec::new());
     }
     let mut pipeline = redis::pipe();
-    pipeline
-        .atomic()
-        .cmd("ZMSCORE")
-        .arg(&keys.index)
-        .arg(&members);
+    pipeline.atomic().cmd("ZMSCORE").arg(&keys.index).arg(&members);
     if existing {
         for row in &rows {
             pipeline.cmd("EXISTS").arg(row);

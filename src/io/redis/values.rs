@@ -23,8 +23,7 @@ pub(super) fn text(value: Value) -> Option<String> {
 }
 
 pub(super) fn lossy(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// A flat list of field, value, field, value.

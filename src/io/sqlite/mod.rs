@@ -30,6 +30,8 @@ use crate::ports::{PortError, PortResult};
 #[derive(Clone, Debug)]
 pub struct BaseSettings {
     pub path: PathBuf,
+    /// Names the history of a new file; an old one must have it.
+    pub generation: String,
     /// `PRAGMA synchronous=FULL` instead of `NORMAL`.
     pub synchronous_full: bool,
     /// Page cache of a connection, in KiB.

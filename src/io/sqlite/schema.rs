@@ -61,7 +61,7 @@ pub(super) fn prepare(connection: &Connection, generation: &str, at_ms: i64) -> 
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .doing("base: read its schema version")?;
     match version {
-        SCHEMA_VERSION => Ok(()),
+        SCHEMA_VERSION => check_generation(connection, generation),
         0 if is_empty(connection)? => create(connection, generation, at_ms).doing("base: create its tables"),
         0 => Err(PortError::permanent("the file is a SQLite database, but not a driftless base")
             .with_hint("name another file in base.path")),
@@ -70,6 +70,19 @@ pub(super) fn prepare(connection: &Connection, generation: &str, at_ms: i64) -> 
         ))
         .with_hint("use the release that wrote it, or a newer one")),
     }
+}
+
+fn check_generation(connection: &Connection, configured: &str) -> PortResult<()> {
+    let stored: String = connection
+        .query_row("SELECT value FROM driftless_facts WHERE name = 'generation'", [], |row| row.get(0))
+        .doing("base: read its generation")?;
+    if stored == configured {
+        return Ok(());
+    }
+    Err(PortError::permanent(format!(
+        "the base holds generation {stored}, base.generation says {configured}"
+    ))
+    .with_hint("name the generation that the file holds, or a new file in base.path for a new generation"))
 }
 
 fn is_empty(connection: &Connection) -> PortResult<bool> {
@@ -108,7 +121,7 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
                 return Err(PortError::permanent(format!(
                     "table {name} is configured otherwise than in the base:\n  configured {definition}\n  base       {stored}"
                 ))
-                .with_hint("a changed table is a new generation: name a new file in base.path and replay the log into it"));
+                .with_hint("a changed table is a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
             }
             None => {
                 connection

@@ -50,7 +50,7 @@ impl SqliteWriter {
     /// Opens or makes the base, takes its lock, and makes what the catalog needs: tables, and the groups of
     /// views that the base does not know yet, built from its rows.
     ///
-    /// `random` is drawn anew at each start: it names the lineage, and the generation of a new file.
+    /// `random` is drawn anew at each start: it names the lineage.
     pub fn open(settings: &BaseSettings, catalog: &Catalog, random: u64, at_ms: i64) -> PortResult<Self> {
         let lock = WriterLock::take(&settings.path)?;
         Self::open_locked(lock, settings, catalog, random, at_ms)
@@ -80,7 +80,7 @@ impl SqliteWriter {
             .pragma_update(None, "synchronous", synchronous)
             .and_then(|()| connection.pragma_update(None, "wal_autocheckpoint", 0))
             .doing("base: set how it writes")?;
-        schema::prepare(&connection, &format!("g{:08x}", random >> 32), at_ms)?;
+        schema::prepare(&connection, &settings.generation, at_ms)?;
         let mut writer = SqliteWriter {
             tables: catalog.tables.iter().map(|table| TableStatements::new(table.shape.clone())).collect(),
             connection,

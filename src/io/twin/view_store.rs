@@ -115,9 +115,7 @@ impl TwinStore {
     pub fn deliver_late(&self) -> Vec<PublishReply> {
         let mut shared = self.lock();
         let late = std::mem::take(&mut shared.late);
-        late.iter()
-            .map(|(object, columns, publish)| shared.publish(object, columns, publish))
-            .collect()
+        late.iter().map(|(object, columns, publish)| shared.publish(object, columns, publish)).collect()
     }
 
     /// How many calls were made, failed ones included.
@@ -155,8 +153,7 @@ impl TwinStore {
     /// Writes a row without an index entry.
     pub fn add_stray(&self, object: &str, key: &str, field: &str, value: &str) {
         self.view(object, |view| {
-            view.rows
-                .insert(key.to_owned(), Row::Fields(one_field(field, value)));
+            view.rows.insert(key.to_owned(), Row::Fields(one_field(field, value)));
         });
     }
 
@@ -168,10 +165,7 @@ impl TwinStore {
     /// Sets one field of a row, which is made where it is missing.
     pub fn set_row_field(&self, object: &str, key: &str, field: &str, value: &str) {
         self.view(object, |view| {
-            let row = view
-                .rows
-                .entry(key.to_owned())
-                .or_insert(Row::Fields(StoredFields::new()));
+            let row = view.rows.entry(key.to_owned()).or_insert(Row::Fields(StoredFields::new()));
             if let Row::Fields(fields) = row {
                 fields.insert(field.to_owned(), value.to_owned());
             }
@@ -180,15 +174,11 @@ impl TwinStore {
 
     /// Puts a key of another type in the place of a row.
     pub fn replace_row(&self, object: &str, key: &str) {
-        self.view(object, |view| {
-            view.rows.insert(key.to_owned(), Row::Foreign)
-        });
+        self.view(object, |view| view.rows.insert(key.to_owned(), Row::Foreign));
     }
 
     pub fn set_meta_field(&self, object: &str, field: &str, value: &str) {
-        self.view(object, |view| {
-            view.meta.insert(field.to_owned(), value.to_owned())
-        });
+        self.view(object, |view| view.meta.insert(field.to_owned(), value.to_owned()));
     }
 
     /// Puts a text in the place of one of the view's own keys.
@@ -214,12 +204,7 @@ impl TwinStore {
 
     /// Every row that exists, with an index entry or without.
     pub fn rows(&self, object: &str) -> BTreeMap<String, StoredFields> {
-        let rows = |view: &mut View| {
-            view.rows
-                .iter()
-                .map(|(key, row)| (key.clone(), row.fields()))
-                .collect()
-        };
+        let rows = |view: &mut View| view.rows.iter().map(|(key, row)| (key.clone(), row.fields())).collect();
         self.view(object, rows)
     }
 
@@ -246,11 +231,7 @@ impl Shared {
     fn next_fault(&mut self) -> Option<Fault> {
         self.calls += 1;
         let planned = self.plan.pop_front().flatten();
-        if self.unreachable {
-            Some(Fault::BeforeEffect)
-        } else {
-            planned
-        }
+        if self.unreachable { Some(Fault::BeforeEffect) } else { planned }
     }
 
     fn get(&mut self, object: &str) -> &View {
@@ -276,18 +257,13 @@ impl Shared {
             view.write(group, columns);
         }
         view.tell(&publish.meta);
-        PublishReply::Accepted {
-            groups: view.index.len() as u64,
-        }
+        PublishReply::Accepted { groups: view.index.len() as u64 }
     }
 }
 
 impl View {
     fn number(&self, field: &str) -> u64 {
-        self.meta
-            .get(field)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0)
+        self.meta.get(field).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     fn text(&self, field: &str) -> String {
@@ -306,9 +282,7 @@ impl View {
     fn wrong_type(&self, object: &str, name: &'static str) -> Option<PublishReply> {
         let suffix = if name == "meta" { "" } else { name };
         self.foreign.get(name).map(|found| PublishReply::WrongType {
-            key: format!("driftless:{{{object}}}:{suffix}")
-                .trim_end_matches(':')
-                .to_owned(),
+            key: format!("driftless:{{{object}}}:{suffix}").trim_end_matches(':').to_owned(),
             found: found.clone(),
         })
     }
@@ -318,26 +292,14 @@ impl View {
             version: self.number("version"),
             nonce: self.text("nonce"),
             token: self.text("token"),
-            part: self
-                .meta
-                .get("part")
-                .and_then(|part| part.parse().ok())
-                .unwrap_or(0),
+            part: self.meta.get("part").and_then(|part| part.parse().ok()).unwrap_or(0),
         };
         (shown != *expected).then_some(PublishReply::CursorDiffers(shown))
     }
 
     fn other_count(&self, publish: &Publish) -> Option<PublishReply> {
-        let counted = publish.meta.iter().find(|(field, _)| *field == "groups");
-        let expected = counted.map_or_else(
-            || self.number("groups"),
-            |(_, count)| count.parse().unwrap_or(u64::MAX),
-        );
-        let index = self.index.len() as u64;
-        (index != expected).then_some(PublishReply::CountDiffers {
-            index,
-            meta: expected,
-        })
+        let (index, meta) = (self.index.len() as u64, self.number("groups"));
+        (publish.check_count && index != meta).then_some(PublishReply::CountDiffers { index, meta })
     }
 
     fn note(&mut self, change: &ChangeEntry) {
@@ -365,9 +327,7 @@ impl View {
             Some(GroupValue::Measures(values)) => columns
                 .iter()
                 .zip(values)
-                .filter_map(|(column, value)| {
-                    value.map(|value| (column.clone(), value.to_string()))
-                })
+                .filter_map(|(column, value)| value.map(|value| (column.clone(), value.to_string())))
                 .collect(),
         };
         self.index.insert(key.clone());
@@ -382,8 +342,7 @@ impl View {
         for (field, value) in fields {
             self.meta.insert((*field).to_owned(), value.clone());
         }
-        self.meta
-            .insert("groups".to_owned(), self.index.len().to_string());
+        self.meta.insert("groups".to_owned(), self.index.len().to_string());
         self.meta.insert("beat".to_owned(), beat.to_string());
     }
 
@@ -401,12 +360,7 @@ impl ViewStore for TwinStore {
         })
     }
 
-    fn publish(
-        &mut self,
-        object: &str,
-        columns: &[String],
-        publish: &Publish,
-    ) -> PortResult<PublishReply> {
+    fn publish(&mut self, object: &str, columns: &[String], publish: &Publish) -> PortResult<PublishReply> {
         check_publish(columns, publish)?;
         let late = (object.to_owned(), columns.to_vec(), publish.clone());
         let mut shared = self.lock();
@@ -442,18 +396,11 @@ impl ViewStore for TwinStore {
                 .take(limit.min(RANGE_LIMIT_MAX))
                 .map(|key| (key.clone(), view.row(key)))
                 .collect();
-            Ok(RangeRead {
-                meta: view.meta.clone(),
-                rows,
-            })
+            Ok(RangeRead { meta: view.meta.clone(), rows })
         })
     }
 
-    fn read_rows(
-        &mut self,
-        object: &str,
-        keys: &[GroupKey],
-    ) -> PortResult<(Meta, Vec<StoredFields>)> {
+    fn read_rows(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredFields>)> {
         self.call(|shared| {
             let view = shared.get(object);
             view.readable(object, &["meta"])?;

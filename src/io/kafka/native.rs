@@ -1,0 +1,357 @@
+//! The raw side of reading: librdkafka's batch queue, which hands over thousands of records a call where the
+//! Rust wrapper makes an event of each. All `unsafe` of the Kafka side is here; nothing here decides anything.
+//!
+//! Why it is sound:
+//! - The consumer queue, every message and every list are made from the client that this module owns, and
+//!   are given back before that client is destroyed (see `Drop`; the client is dropped after the body).
+//! - Messages are held in [`NativeConsumer::batch`] alone, and each is destroyed once: when it has been
+//!   passed over, or with the rest of the batch. The borrow of [`NativeConsumer::next`] ends before that.
+//! - Callbacks run on the thread that polls. They only touch the [`Witness`], which the client keeps alive.
+//! - Error codes are read as integers: a broker may send one that the generated enum does not have.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdkafka::bindings as native;
+use rdkafka::client::{Client, ClientContext};
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
+
+use super::trouble::{self, Code};
+use crate::pure::seq::TopicPartition;
+
+/// An error that concerns the connection as a whole.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
+    pub code: Code,
+    pub reason: String,
+}
+
+/// Keeps what librdkafka reports aside of the records.
+#[derive(Default)]
+pub(super) struct Witness {
+    noted: Mutex<Vec<Noted>>,
+}
+
+/// Enough for the causes of one outage; older ones are dropped.
+const NOTED_MAX: usize = 8;
+
+impl Witness {
+    fn noted(&self) -> MutexGuard<'_, Vec<Noted>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, noted: Noted) {
+        let mut all = self.noted();
+        if all.len() >= NOTED_MAX {
+            all.remove(0);
+        }
+        all.push(noted);
+    }
+
+    pub(super) fn take(&self) -> Vec<Noted> {
+        std::mem::take(&mut *self.noted())
+    }
+}
+
+impl ClientContext for Witness {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        trouble::log_line(level, facility, line);
+    }
+}
+
+/// A message of the batch: a record, or an error with its place.
+pub(super) struct NativeMessage<'a> {
+    pub code: Code,
+    /// Names the topic for as long as the assignment stands; 0 where there is none.
+    pub topic_handle: usize,
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Option<&'a [u8]>,
+    /// The value of a record, or the text of an error.
+    pub value: Option<&'a [u8]>,
+    message: &'a native::rd_kafka_message_t,
+}
+
+impl NativeMessage<'_> {
+    pub(super) fn timestamp_ms(&self) -> Option<i64> {
+        let mut kind = native::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: the message is alive, and `kind` is a valid place for the answer.
+        let at = unsafe { native::rd_kafka_message_timestamp(self.message, &mut kind) };
+        (at >= 0).then_some(at)
+    }
+
+    pub(super) fn topic_name(&self) -> Option<&str> {
+        if self.message.rkt.is_null() {
+            return None;
+        }
+        // SAFETY: a message holds its topic, whose name is a C string that lives as long.
+        let name = unsafe { CStr::from_ptr(native::rd_kafka_topic_name(self.message.rkt)) };
+        name.to_str().ok()
+    }
+
+    pub(super) fn error_text(&self) -> String {
+        match self.value {
+            Some(text) if !text.is_empty() => String::from_utf8_lossy(text).into_owned(),
+            _ => self.code.text(),
+        }
+    }
+}
+
+/// A consumer of librdkafka without the wrapper's event loop.
+pub(super) struct NativeConsumer {
+    batch: Vec<*mut native::rd_kafka_message_t>,
+    /// The first message of the batch that has not been passed over.
+    at: usize,
+    queue: NonNull<native::rd_kafka_queue_t>,
+    client: Client<Witness>,
+}
+
+// SAFETY: librdkafka's handles may be used from any thread; the messages are owned by this value alone.
+unsafe impl Send for NativeConsumer {}
+
+impl NativeConsumer {
+    pub(super) fn open(config: &ClientConfig) -> KafkaResult<Self> {
+        let prepared = config.create_native_config()?;
+        // SAFETY: the configuration is alive; the callbacks match the signatures asked for. The opaque
+        // pointer that `on_error` gets is set by `Client::new` to the witness, which the client holds.
+        unsafe {
+            native::rd_kafka_conf_set_error_cb(prepared.ptr(), Some(on_error));
+            native::rd_kafka_conf_set_log_cb(prepared.ptr(), Some(on_log));
+        }
+        let client = Client::new(config, prepared, RDKafkaType::RD_KAFKA_CONSUMER, Witness::default())?;
+        // SAFETY: the client is a live consumer.
+        let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
+        let queue = NonNull::new(queue).ok_or_else(|| {
+            rdkafka::error::KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
+        })?;
+        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, client })
+    }
+
+    pub(super) fn client(&self) -> &Client<Witness> {
+        &self.client
+    }
+
+    /// Runs the callbacks that wait, and gives what they noted.
+    pub(super) fn serve(&self) -> Vec<Noted> {
+        // SAFETY: the main queue is not forwarded to the consumer's, so polling it is allowed.
+        while unsafe { native::rd_kafka_poll(self.client.native_ptr(), 0) } > 0 {}
+        self.client.context().take()
+    }
+
+    /// Reads these partitions from these offsets and nothing else. What was read ahead is dropped.
+    pub(super) fn assign(&mut self, from: &[(TopicPartition, i64)]) -> Result<(), Code> {
+        let list = partition_list(from)?;
+        // SAFETY: client and list are alive; the list is copied.
+        let code = unsafe { native::rd_kafka_assign(self.client.native_ptr(), list.ptr()) };
+        done(code)
+    }
+
+    pub(super) fn commit_without_waiting(&self, next: &[(TopicPartition, i64)]) -> Result<(), Code> {
+        let list = partition_list(next)?;
+        // SAFETY: client and list are alive; the list is copied.
+        let code = unsafe { native::rd_kafka_commit(self.client.native_ptr(), list.ptr(), 1) };
+        done(code)
+    }
+
+    /// Forgets the messages that have not been passed over.
+    pub(super) fn clear(&mut self) {
+        for message in self.batch.drain(..).skip(self.at) {
+            // SAFETY: messages from `at` on have not been destroyed yet, and are not used again.
+            unsafe { native::rd_kafka_message_destroy(message) };
+        }
+        self.at = 0;
+    }
+
+    /// Whether the batch has been passed over to its end.
+    pub(super) fn is_empty(&self) -> bool {
+        self.at == self.batch.len()
+    }
+
+    /// Takes what is there, up to `most` messages; only where nothing is, waits up to `wait` for the first.
+    pub(super) fn fill(&mut self, most: usize, wait: Duration) {
+        self.clear();
+        self.batch.reserve(most);
+        self.take(most, 0);
+        if self.batch.is_empty() && !wait.is_zero() {
+            // The call waits until it has as many as it was asked for: so for one, then for no more.
+            let wait_ms = wait.as_micros().div_ceil(1_000);
+            self.take(1, c_int::try_from(wait_ms).unwrap_or(c_int::MAX));
+            if !self.batch.is_empty() {
+                self.take(most - 1, 0);
+            }
+        }
+    }
+
+    fn take(&mut self, most: usize, wait_ms: c_int) {
+        let held = self.batch.len();
+        debug_assert!(self.batch.capacity() - held >= most);
+        if most == 0 {
+            return;
+        }
+        // SAFETY: `fill` reserved room for `most` pointers behind those held; the call writes as many as it
+        // returns (or -1 and none), and each is then ours to destroy.
+        unsafe {
+            let free = self.batch.as_mut_ptr().add(held);
+            let count = native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
+            self.batch.set_len(held + usize::try_from(count).unwrap_or(0));
+        }
+    }
+
+    /// The next message of the batch, passed over once `see` returns.
+    pub(super) fn next<T>(&mut self, see: impl FnOnce(NativeMessage<'_>) -> T) -> Option<T> {
+        let pointer = *self.batch.get(self.at)?;
+        // Destroys the message also when `see` unwinds.
+        let passed = Passed(pointer);
+        self.at += 1;
+        // SAFETY: the message is alive until `passed` is dropped, which is after `see` returned.
+        let message = unsafe { &*passed.0 };
+        // SAFETY: the enum is `repr(i32)`; read as an integer it cannot be invalid.
+        let code = Code(unsafe { ptr::from_ref(&message.err).cast::<i32>().read() });
+        Some(see(NativeMessage {
+            code,
+            topic_handle: message.rkt as usize,
+            partition: message.partition,
+            offset: message.offset,
+            key: bytes(message.key, message.key_len),
+            value: bytes(message.payload, message.len),
+            message,
+        }))
+    }
+
+    /// The partitions that a topic has now.
+    pub(super) fn partitions_of(&self, topic: &str, wait: Duration) -> Result<Vec<i32>, Code> {
+        partitions_of(&self.client, topic, wait)
+    }
+}
+
+impl Drop for NativeConsumer {
+    fn drop(&mut self) {
+        self.clear();
+        // SAFETY: the queue handle is ours, and the client that it belongs to is dropped after this body.
+        unsafe { native::rd_kafka_queue_destroy(self.queue.as_ptr()) };
+    }
+}
+
+/// The partitions that a topic has now. Does not use the wrapper's own metadata call for one topic: that
+/// gives the topic handle back before librdkafka has read the name from it.
+pub(super) fn partitions_of<C: ClientContext>(
+    client: &Client<C>,
+    topic: &str,
+    wait: Duration,
+) -> Result<Vec<i32>, Code> {
+    let name = CString::new(topic).map_err(|_| INVALID)?;
+    let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: the topic handle lives until after the request, the answer until after it has been copied;
+    // both are given back on every path.
+    unsafe {
+        let handle = native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
+        if handle.is_null() {
+            return Err(INVALID);
+        }
+        let mut answer: *const native::rd_kafka_metadata = ptr::null();
+        let code = native::rd_kafka_metadata(client.native_ptr(), 0, handle, &mut answer, wait_ms);
+        native::rd_kafka_topic_destroy(handle);
+        done(code)?;
+        let found = read_partitions(&*answer);
+        native::rd_kafka_metadata_destroy(answer);
+        found
+    }
+}
+
+/// Copies the partition numbers of the one topic asked for.
+///
+/// # Safety
+/// `answer` must come from `rd_kafka_metadata` and not have been given back.
+unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>, Code> {
+    if answer.topic_cnt < 1 || answer.topics.is_null() {
+        return Err(Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32));
+    }
+    // SAFETY: `topics` holds `topic_cnt` (at least one) entries; the code is read as an integer.
+    let (topic, code) = unsafe {
+        let topic = answer.topics;
+        let code = ptr::addr_of!((*topic).err).cast::<i32>().read();
+        (topic, code)
+    };
+    if code != 0 {
+        return Err(Code(code));
+    }
+    // SAFETY: `partitions` holds `partition_cnt` entries; only their ids are read.
+    unsafe {
+        let count = usize::try_from((*topic).partition_cnt).unwrap_or(0);
+        let first = (*topic).partitions;
+        Ok((0..count).map(|index| ptr::addr_of!((*first.add(index)).id).read()).collect())
+    }
+}
+
+const INVALID: Code = Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR__INVALID_ARG as i32);
+
+/// Destroys one message.
+struct Passed(*mut native::rd_kafka_message_t);
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        // SAFETY: made only in `next`, once for each message, which is not used after.
+        unsafe { native::rd_kafka_message_destroy(self.0) };
+    }
+}
+
+/// A null pointer is null; a length of 0 behind any other is empty.
+fn bytes<'a>(from: *const c_void, length: usize) -> Option<&'a [u8]> {
+    // SAFETY: librdkafka gives `length` readable bytes that live as long as their message.
+    (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length) })
+}
+
+fn done(code: RDKafkaRespErr) -> Result<(), Code> {
+    match code as i32 {
+        0 => Ok(()),
+        code => Err(Code(code)),
+    }
+}
+
+fn partition_list(from: &[(TopicPartition, i64)]) -> Result<TopicPartitionList, Code> {
+    let mut list = TopicPartitionList::with_capacity(from.len());
+    for (place, offset) in from {
+        list.add_partition_offset(&place.topic, place.partition, Offset::Offset(*offset))
+            .map_err(|_| INVALID)?;
+    }
+    Ok(list)
+}
+
+unsafe extern "C" fn on_error(
+    _client: *mut native::rd_kafka_t,
+    code: c_int,
+    reason: *const c_char,
+    witness: *mut c_void,
+) {
+    if witness.is_null() || reason.is_null() {
+        return;
+    }
+    // SAFETY: the opaque pointer is the client's witness; the reason is a C string that lives for the call.
+    let (witness, reason) = unsafe { (&*witness.cast::<Witness>(), CStr::from_ptr(reason)) };
+    witness.note(Noted { code: Code(code), reason: reason.to_string_lossy().into_owned() });
+}
+
+unsafe extern "C" fn on_log(
+    _client: *const native::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    line: *const c_char,
+) {
+    if facility.is_null() || line.is_null() {
+        return;
+    }
+    // SAFETY: both are C strings that live for the call.
+    let (facility, line) = unsafe { (CStr::from_ptr(facility), CStr::from_ptr(line)) };
+    let level = match level {
+        ..=3 => RDKafkaLogLevel::Error,
+        4 => RDKafkaLogLevel::Warning,
+        5 | 6 => RDKafkaLogLevel::Info,
+        _ => RDKafkaLogLevel::Debug,
+    };
+    trouble::log_line(level, &facility.to_string_lossy(), &line.to_string_lossy());
+}
