@@ -1,6 +1,8 @@
 //! skeleton
+pub mod commands;
 pub mod config;
 pub mod io;
 pub mod pipeline;
 pub mod ports;
 pub mod pure;
+pub mod telemetry;
