@@ -1,4 +1,5 @@
 //! skeleton
+pub mod example;
 pub mod io;
 pub mod pipeline;
 pub mod ports;
