@@ -1,7 +1,9 @@
-//! The shipped example: order lines of a shop, as a table, a contract and ten events.
+//! The shipped example: order lines of a shop, as a table, a contract, ten events and a stream of any length.
 //!
 //! The only place of the library that names the example's columns. It must not know how events travel or
 //! where rows are kept, and reads no clock: everything here is a function of its arguments.
+
+pub mod workload;
 
 use std::sync::Arc;
 
@@ -12,6 +14,8 @@ use crate::pure::event::{Decoded, Image};
 use crate::pure::native::{NativeDecoder, Order};
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::value::Value;
+
+pub use workload::{Deliveries, Workload};
 
 /// The contract of the example's view, `agg_daily_product`.
 pub const CONTRACT: &str = include_str!("../../contracts/agg_daily_product.json");
