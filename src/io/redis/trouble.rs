@@ -121,6 +121,7 @@ fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
             Permanent,
             "somebody else wrote this key: find out who, then delete it, and the view is published again",
         ),
+        "ERR" if detail.contains("user executing the script can't") => judge_code("NOPERM", ""),
         "ERR" if detail.contains("unknown command") => (
             Permanent,
             "driftless needs Redis 7.0 or later with scripting, under the commands' own names",
