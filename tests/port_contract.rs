@@ -13,3 +13,5 @@ mod view_store_measure;
 mod view_store_real;
 #[path = "port_contract/view_store_security.rs"]
 mod view_store_security;
+#[path = "port_contract/view_store_twin.rs"]
+mod view_store_twin;
