@@ -94,6 +94,23 @@ fn nobody_listening_is_transient_and_says_where() {
     );
 }
 
+#[test]
+fn a_database_that_is_not_there_is_permanent() {
+    let bench = RealBench::start();
+    let url = |database: u32| RedisSettings {
+        url: format!("{}/{database}", bench.server.url()),
+        ..bench.server.settings()
+    };
+    let mut store = RedisStore::new(&url(1)).unwrap();
+    first(&mut store, vec![set_all("a", 1)]);
+    assert!(bench.store().read_meta(VIEW).unwrap().is_empty());
+    let error = RedisStore::new(&url(99))
+        .unwrap()
+        .read_meta(VIEW)
+        .unwrap_err();
+    check_error(&error, Trouble::Permanent, &["DB index", "database number"]);
+}
+
 /// F101: an answer that does not come leaves the outcome unknown; nothing is sent again, and a late effect
 /// stands in the way of whatever was computed without it.
 #[test]

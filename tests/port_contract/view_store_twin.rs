@@ -1,7 +1,6 @@
 //! Faults that only the twin can be asked for: unknown outcomes, late packets, stale failover.
 
 use driftless::io::twin::view_store::{Fault, TwinStore};
-use driftless::ports::ViewStore;
 use driftless::pure::publish::{Cursor, PublishReply};
 
 use crate::view_store::*;

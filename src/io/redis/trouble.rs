@@ -61,10 +61,16 @@ fn judge(error: &RedisError) -> Judgement {
 
 /// Code and text of what the server answered; the first failed command's where there were several.
 fn server_error(error: &RedisError) -> Option<(String, String)> {
-    let errors = error.clone().into_server_errors()?;
-    let (_, first) = errors.first()?;
-    let detail = first.details().unwrap_or_default();
-    Some((first.code().to_owned(), detail.to_owned()))
+    if let Some(errors) = error.clone().into_server_errors() {
+        let (_, first) = errors.first()?;
+        let detail = first.details().unwrap_or_default();
+        return Some((first.code().to_owned(), detail.to_owned()));
+    }
+    // What the client made of an answer while it was connecting.
+    let detail = error.detail().unwrap_or_default();
+    error
+        .code()
+        .map(|code| (code.to_owned(), detail.to_owned()))
 }
 
 fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
@@ -147,7 +153,8 @@ fn judge_io(error: &RedisError) -> Judgement {
         _ if error.is_timeout() => (
             Trouble::Transient,
             "no answer within the time limit".to_owned(),
-            "see whether the server is overloaded or the network slow; the connect and response time-outs are settings",
+            "see whether the server is overloaded or the network slow (the time-outs are settings); \
+             a server without TLS leaves rediss:// without an answer too",
         ),
         _ if error.is_connection_refusal() => (
             Trouble::Transient,
