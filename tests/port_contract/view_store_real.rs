@@ -122,10 +122,13 @@ fn a_publish_without_an_answer_is_sent_once() {
     };
     let mut store = RedisStore::new(&settings).unwrap();
     first(&mut store, vec![]);
-    let mut sleeper = bench.connection();
+    let (mut sleeper, mut watcher) = (bench.connection(), bench.connection());
     let asleep =
-        std::thread::spawn(move || redis::cmd("DEBUG").arg("SLEEP").arg("1").exec(&mut sleeper));
-    std::thread::sleep(Duration::from_millis(100));
+        std::thread::spawn(move || redis::cmd("DEBUG").arg("SLEEP").arg("2").exec(&mut sleeper));
+    watcher
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    while redis::cmd("PING").exec(&mut watcher).is_ok() {}
     let next = publish(&cursor(1, "n"), &cursor(2, "n"), vec![set_all("a", 1)]);
     let error = store.publish(VIEW, &columns(), &next).unwrap_err();
     check_error(
