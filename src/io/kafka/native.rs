@@ -17,7 +17,7 @@ use std::time::Duration;
 use rdkafka::bindings as native;
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
 
@@ -34,27 +34,43 @@ pub(super) struct Noted {
 /// Keeps what librdkafka reports aside of the records.
 #[derive(Default)]
 pub(super) struct Witness {
-    noted: Mutex<Vec<Noted>>,
+    reports: Mutex<Reports>,
 }
 
-/// Enough for the causes of one outage; older ones are dropped.
-const NOTED_MAX: usize = 8;
+#[derive(Default)]
+struct Reports {
+    /// The last of each code since they were taken.
+    fresh: Vec<Noted>,
+    /// Why the connection fails, kept until it works again: librdkafka repeats that all brokers are down, but
+    /// not the reason.
+    cause: Option<String>,
+}
 
 impl Witness {
-    fn noted(&self) -> MutexGuard<'_, Vec<Noted>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, noted: Noted) {
-        let mut all = self.noted();
-        if all.len() >= NOTED_MAX {
-            all.remove(0);
+        let mut reports = self.reports();
+        if !noted.code.is(RDKafkaErrorCode::AllBrokersDown) {
+            reports.cause = Some(noted.reason.clone());
         }
-        all.push(noted);
+        reports.fresh.retain(|other| other.code != noted.code);
+        reports.fresh.push(noted);
     }
 
-    pub(super) fn take(&self) -> Vec<Noted> {
-        std::mem::take(&mut *self.noted())
+    fn take(&self) -> Vec<Noted> {
+        std::mem::take(&mut self.reports().fresh)
+    }
+
+    /// Why the connection failed last, unless it has worked since.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.reports().cause.clone()
+    }
+
+    pub(super) fn forget_cause(&self) {
+        self.reports().cause = None;
     }
 }
 
@@ -114,6 +130,9 @@ pub(super) struct NativeConsumer {
 // SAFETY: librdkafka's handles may be used from any thread; the messages are owned by this value alone.
 unsafe impl Send for NativeConsumer {}
 
+/// Messages that one call hands over at most: what a caller asks for beyond it comes with the next.
+const BATCH_MAX: usize = 100_000;
+
 impl NativeConsumer {
     pub(super) fn open(config: &ClientConfig) -> KafkaResult<Self> {
         let prepared = config.create_native_config()?;
@@ -132,9 +151,7 @@ impl NativeConsumer {
         // SAFETY: the client is a live consumer.
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
         let queue = NonNull::new(queue).ok_or_else(|| {
-            rdkafka::error::KafkaError::ClientCreation(
-                "no consumer queue: group.id is empty".into(),
-            )
+            KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
         })?;
         Ok(NativeConsumer {
             batch: Vec::new(),
@@ -190,6 +207,7 @@ impl NativeConsumer {
     /// Takes what is there, up to `most` messages; only where nothing is, waits up to `wait` for the first.
     pub(super) fn fill(&mut self, most: usize, wait: Duration) {
         self.clear();
+        let most = most.clamp(1, BATCH_MAX);
         self.batch.reserve(most);
         self.take(most, 0);
         if self.batch.is_empty() && !wait.is_zero() {
