@@ -1,13 +1,15 @@
 //! The log as Kafka holds it, behind the port [`Log`]: manual assignment, explicit offsets, no reset, no
 //! commit that is ever read back. Must not know where positions are stored or what a record means.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::native::{NativeConsumer, NativeMessage, Noted};
+use super::native::{NativeConsumer, NativeMessage, Noted, Witness};
 use super::properties::{self, KafkaSettings};
+use super::slots::{Places, Slot};
 use super::trouble::{self, Code};
 use crate::ports::{Bounds, Log, LogItem, PortError, PortResult, RecordRef, Trouble};
 use crate::pure::seq::TopicPartition;
@@ -37,12 +39,6 @@ pub struct KafkaLog {
     told_at: Option<Instant>,
 }
 
-struct Slot {
-    place: TopicPartition,
-    /// The offset after the last record handed out, or the one asked for.
-    next_offset: i64,
-}
-
 struct Stopped {
     what: String,
     hint: Option<String>,
@@ -52,7 +48,11 @@ struct Stopped {
 enum Seen {
     Delivered,
     Nothing,
-    Failed { slot: Option<usize>, code: Code, text: String },
+    Failed {
+        slot: Option<usize>,
+        code: Code,
+        text: String,
+    },
 }
 
 impl KafkaLog {
@@ -64,7 +64,10 @@ impl KafkaLog {
         Ok(KafkaLog {
             native,
             settings: settings.clone(),
-            topics: topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
+            topics: topics
+                .iter()
+                .map(|topic| Arc::from(topic.as_str()))
+                .collect(),
             slots: Vec::new(),
             places: Places::default(),
             held: None,
@@ -79,17 +82,30 @@ impl KafkaLog {
         &self.settings.brokers
     }
 
+    fn witness(&self) -> &Witness {
+        self.native.client().context()
+    }
+
+    fn note_success(&mut self) {
+        self.has_worked = true;
+        self.witness().forget_cause();
+    }
+
     /// Adds what librdkafka reported meanwhile, which is where the cause is found.
-    fn with_causes(&self, mut error: PortError) -> PortError {
-        if let Some(last) = self.native.serve().pop() {
-            error.what = format!("{} (last trouble: {})", error.what, last.reason);
+    fn with_cause(&self, mut error: PortError) -> PortError {
+        self.native.serve();
+        if let Some(cause) = self.witness().cause() {
+            error.what = format!("{} (last trouble: {cause})", error.what);
         }
         error
     }
 
     fn stop(&mut self, error: PortError) -> PortError {
         if error.kind == Trouble::Permanent {
-            self.stopped = Some(Stopped { what: error.what.clone(), hint: error.hint.clone() });
+            self.stopped = Some(Stopped {
+                what: error.what.clone(),
+                hint: error.hint.clone(),
+            });
         }
         error
     }
@@ -140,8 +156,8 @@ impl KafkaLog {
 
     /// The error of one partition, or of none in particular.
     fn judge(&mut self, slot: Option<usize>, code: Code, text: &str) -> PortError {
-        let out_of_range =
-            code.is(RDKafkaErrorCode::AutoOffsetReset) || code.is(RDKafkaErrorCode::OffsetOutOfRange);
+        let out_of_range = code.is(RDKafkaErrorCode::AutoOffsetReset)
+            || code.is(RDKafkaErrorCode::OffsetOutOfRange);
         if let (Some(slot), true) = (slot, out_of_range) {
             let error = self.judge_offset(slot, text);
             return self.stop(error);
@@ -159,21 +175,26 @@ impl KafkaLog {
         let worst = noted
             .iter()
             .find(|noted| noted.code.is_about_identity())
-            .or_else(|| noted.iter().find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown)))
+            .or_else(|| {
+                noted
+                    .iter()
+                    .find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown))
+            })
             .or(noted.first())?;
         let now = Instant::now();
-        let is_due =
-            self.told_at.is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
+        let is_due = self
+            .told_at
+            .is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
         if !is_due {
             return None;
         }
         self.told_at = Some(now);
-        // Where all brokers are down, the reason of one of them says more.
-        let detail = noted
-            .iter()
-            .find(|noted| !noted.code.is(RDKafkaErrorCode::AllBrokersDown))
-            .map_or(String::new(), |cause| format!(" ({})", cause.reason));
-        let what = format!("Kafka at {}: {}{detail}", self.brokers(), worst.reason);
+        let cause = self
+            .witness()
+            .cause()
+            .filter(|cause| *cause != worst.reason);
+        let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
+        let what = format!("Kafka at {}: {}{cause}", self.brokers(), worst.reason);
         let mut error = worst.code.at(what);
         if self.has_worked && worst.code.is_about_identity() {
             error.kind = Trouble::Transient;
@@ -181,11 +202,70 @@ impl KafkaLog {
         Some(self.stop(error))
     }
 
+    /// Reads nothing any more; what was read ahead is dropped.
+    fn forget_assignment(&mut self) {
+        self.slots.clear();
+        self.places = Places::default();
+        self.held = None;
+        self.stopped = None;
+        self.assign_again = false;
+        self.native.clear();
+        if let Err(code) = self.native.assign(&[]) {
+            tracing::debug!(reason = %code.text(), "the last assignment could not be dropped");
+        }
+    }
+
+    fn check_partitions(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()> {
+        let topics: BTreeSet<&Arc<str>> = from.iter().map(|(place, _)| &place.topic).collect();
+        for topic in topics {
+            let present = self.partitions_of(topic)?;
+            let missing: Vec<_> = from
+                .iter()
+                .filter(|(place, _)| place.topic == *topic && !present.contains(&place.partition))
+                .map(|(place, offset)| format!("{place} (to be read from offset {offset})"))
+                .collect();
+            if !missing.is_empty() {
+                return Err(PortError::permanent(format!(
+                    "{} does not exist on {}: topic {topic} has {} partitions",
+                    missing.join(", "),
+                    self.brokers(),
+                    present.len()
+                ))
+                .with_hint(
+                    "the topic was re-created with fewer partitions, or the positions are of another cluster: \
+                     build a new generation from what the log holds",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn partitions_of(&self, topic: &str) -> PortResult<Vec<i32>> {
+        self.native
+            .partitions_of(topic, self.settings.request_timeout())
+            .map_err(|code| {
+                let what = format!("topic {topic} on {}: {}", self.brokers(), code.text());
+                self.with_cause(code.at(what))
+            })
+    }
+
     fn assign_from_slots(&mut self) -> PortResult<()> {
-        let from: Vec<_> = self.slots.iter().map(|slot| (slot.place.clone(), slot.next_offset)).collect();
+        let from: Vec<_> = self
+            .slots
+            .iter()
+            .map(|slot| (slot.place.clone(), slot.next_offset))
+            .collect();
         self.native.assign(&from).map_err(|code| {
-            let names: Vec<_> = from.iter().map(|(place, at)| format!("{place}@{at}")).collect();
-            code.at(format!("cannot read {} from {}: {}", names.join(", "), self.brokers(), code.text()))
+            let names: Vec<_> = from
+                .iter()
+                .map(|(place, at)| format!("{place}@{at}"))
+                .collect();
+            code.at(format!(
+                "cannot read {} from {}: {}",
+                names.join(", "),
+                self.brokers(),
+                code.text()
+            ))
         })?;
         self.assign_again = false;
         Ok(())
@@ -200,7 +280,10 @@ impl KafkaLog {
         let mut delivered = 0;
         while delivered < records_max {
             let (slots, places) = (&mut self.slots, &mut self.places);
-            match self.native.next(|message| see(&message, slots, places, sink)) {
+            match self
+                .native
+                .next(|message| see(&message, slots, places, sink))
+            {
                 None => break,
                 Some(Seen::Nothing) => {}
                 Some(Seen::Delivered) => delivered += 1,
@@ -235,7 +318,10 @@ fn see(
     }
     if message.code != Code(0) {
         slot.next_offset = message.offset;
-        sink(LogItem::End { slot: index, next_offset: message.offset });
+        sink(LogItem::End {
+            slot: index,
+            next_offset: message.offset,
+        });
         return Seen::Delivered;
     }
     slot.next_offset = message.offset + 1;
@@ -261,23 +347,24 @@ fn failed(message: &NativeMessage<'_>, slot: Option<usize>) -> Seen {
     if slot.is_none() && message.topic_handle != 0 {
         return Seen::Nothing; // of a partition that is no longer read
     }
-    Seen::Failed { slot, code: message.code, text }
+    Seen::Failed {
+        slot,
+        code: message.code,
+        text,
+    }
 }
 
 impl Log for KafkaLog {
     fn partitions(&mut self) -> PortResult<Vec<TopicPartition>> {
         let mut found = Vec::new();
         for topic in &self.topics {
-            let numbers =
-                self.native.partitions_of(topic, self.settings.request_timeout()).map_err(|code| {
-                    let what = format!("topic {topic} on {}: {}", self.brokers(), code.text());
-                    self.with_causes(code.at(what))
-                })?;
-            found.extend(
-                numbers.into_iter().map(|partition| TopicPartition { topic: topic.clone(), partition }),
-            );
+            let numbers = self.partitions_of(topic)?;
+            found.extend(numbers.into_iter().map(|partition| TopicPartition {
+                topic: topic.clone(),
+                partition,
+            }));
         }
-        self.has_worked = true;
+        self.note_success();
         found.sort();
         Ok(found)
     }
@@ -290,12 +377,12 @@ impl Log for KafkaLog {
         );
         match answer {
             Ok((low, high)) => {
-                self.has_worked = true;
+                self.note_success();
                 Ok(Bounds { low, high })
             }
             Err(error) => {
                 let what = format!("bounds of {partition} on {}", self.brokers());
-                Err(self.with_causes(trouble::of_client(&error, what)))
+                Err(self.with_cause(trouble::of_client(&error, what)))
             }
         }
     }
@@ -306,15 +393,18 @@ impl Log for KafkaLog {
                 "cannot read {place} from offset {offset}: an offset is 0 or more"
             )));
         }
-        self.native.clear();
-        self.places = Places::default();
-        self.held = None;
-        self.stopped = None;
-        self.slots =
-            from.iter().map(|(place, offset)| Slot { place: place.clone(), next_offset: *offset }).collect();
-        // Also where this fails, so that the next poll does not read what was assigned before.
-        self.assign_again = true;
+        self.forget_assignment();
+        // librdkafka would wait for a missing partition without a word.
+        self.check_partitions(from)?;
+        self.slots = from
+            .iter()
+            .map(|(place, offset)| Slot {
+                place: place.clone(),
+                next_offset: *offset,
+            })
+            .collect();
         self.assign_from_slots()
+            .inspect_err(|_| self.forget_assignment())
     }
 
     fn poll(
@@ -345,7 +435,7 @@ impl Log for KafkaLog {
         // 3. Trouble, but never instead of records.
         let noted = self.native.serve();
         if delivered > 0 {
-            self.has_worked = true;
+            self.note_success();
             self.held = error;
             return Ok(delivered);
         }
@@ -367,41 +457,4 @@ impl Log for KafkaLog {
             );
         }
     }
-}
-
-/// From a message's topic handle and partition to its slot, without reading the name each time. Handles are
-/// stable while the assignment stands, so this is made anew with each.
-#[derive(Default)]
-struct Places {
-    topics: Vec<(usize, Vec<Option<usize>>)>,
-}
-
-impl Places {
-    fn find(&mut self, message: &NativeMessage<'_>, slots: &[Slot]) -> Option<usize> {
-        let number = usize::try_from(message.partition).ok()?;
-        let known = self.topics.iter().position(|(handle, _)| *handle == message.topic_handle);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let by_partition = slots_of_topic(message.topic_name()?, slots);
-                self.topics.push((message.topic_handle, by_partition));
-                self.topics.len() - 1
-            }
-        };
-        self.topics[index].1.get(number).copied().flatten()
-    }
-}
-
-fn slots_of_topic(topic: &str, slots: &[Slot]) -> Vec<Option<usize>> {
-    let mut by_partition = Vec::new();
-    for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| &*slot.place.topic == topic) {
-        let Ok(number) = usize::try_from(slot.place.partition) else {
-            continue;
-        };
-        if by_partition.len() <= number {
-            by_partition.resize(number + 1, None);
-        }
-        by_partition[number] = Some(index);
-    }
-    by_partition
 }

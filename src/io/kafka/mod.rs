@@ -14,6 +14,7 @@ mod mock;
 mod native;
 mod producer;
 mod properties;
+mod slots;
 mod trouble;
 
 pub use admin::KafkaAdmin;

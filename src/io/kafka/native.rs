@@ -17,7 +17,7 @@ use std::time::Duration;
 use rdkafka::bindings as native;
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
 
@@ -34,27 +34,43 @@ pub(super) struct Noted {
 /// Keeps what librdkafka reports aside of the records.
 #[derive(Default)]
 pub(super) struct Witness {
-    noted: Mutex<Vec<Noted>>,
+    reports: Mutex<Reports>,
 }
 
-/// Enough for the causes of one outage; older ones are dropped.
-const NOTED_MAX: usize = 8;
+#[derive(Default)]
+struct Reports {
+    /// The last of each code since they were taken.
+    fresh: Vec<Noted>,
+    /// Why the connection fails, kept until it works again: librdkafka repeats that all brokers are down, but
+    /// not the reason.
+    cause: Option<String>,
+}
 
 impl Witness {
-    fn noted(&self) -> MutexGuard<'_, Vec<Noted>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, noted: Noted) {
-        let mut all = self.noted();
-        if all.len() >= NOTED_MAX {
-            all.remove(0);
+        let mut reports = self.reports();
+        if !noted.code.is(RDKafkaErrorCode::AllBrokersDown) {
+            reports.cause = Some(noted.reason.clone());
         }
-        all.push(noted);
+        reports.fresh.retain(|other| other.code != noted.code);
+        reports.fresh.push(noted);
     }
 
-    pub(super) fn take(&self) -> Vec<Noted> {
-        std::mem::take(&mut *self.noted())
+    fn take(&self) -> Vec<Noted> {
+        std::mem::take(&mut self.reports().fresh)
+    }
+
+    /// Why the connection failed last, unless it has worked since.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.reports().cause.clone()
+    }
+
+    pub(super) fn forget_cause(&self) {
+        self.reports().cause = None;
     }
 }
 
@@ -114,6 +130,9 @@ pub(super) struct NativeConsumer {
 // SAFETY: librdkafka's handles may be used from any thread; the messages are owned by this value alone.
 unsafe impl Send for NativeConsumer {}
 
+/// Messages that one call hands over at most: what a caller asks for beyond it comes with the next.
+const BATCH_MAX: usize = 100_000;
+
 impl NativeConsumer {
     pub(super) fn open(config: &ClientConfig) -> KafkaResult<Self> {
         let prepared = config.create_native_config()?;
@@ -123,13 +142,23 @@ impl NativeConsumer {
             native::rd_kafka_conf_set_error_cb(prepared.ptr(), Some(on_error));
             native::rd_kafka_conf_set_log_cb(prepared.ptr(), Some(on_log));
         }
-        let client = Client::new(config, prepared, RDKafkaType::RD_KAFKA_CONSUMER, Witness::default())?;
+        let client = Client::new(
+            config,
+            prepared,
+            RDKafkaType::RD_KAFKA_CONSUMER,
+            Witness::default(),
+        )?;
         // SAFETY: the client is a live consumer.
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
         let queue = NonNull::new(queue).ok_or_else(|| {
-            rdkafka::error::KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
+            KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
         })?;
-        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, client })
+        Ok(NativeConsumer {
+            batch: Vec::new(),
+            at: 0,
+            queue,
+            client,
+        })
     }
 
     pub(super) fn client(&self) -> &Client<Witness> {
@@ -151,7 +180,10 @@ impl NativeConsumer {
         done(code)
     }
 
-    pub(super) fn commit_without_waiting(&self, next: &[(TopicPartition, i64)]) -> Result<(), Code> {
+    pub(super) fn commit_without_waiting(
+        &self,
+        next: &[(TopicPartition, i64)],
+    ) -> Result<(), Code> {
         let list = partition_list(next)?;
         // SAFETY: client and list are alive; the list is copied.
         let code = unsafe { native::rd_kafka_commit(self.client.native_ptr(), list.ptr(), 1) };
@@ -175,6 +207,7 @@ impl NativeConsumer {
     /// Takes what is there, up to `most` messages; only where nothing is, waits up to `wait` for the first.
     pub(super) fn fill(&mut self, most: usize, wait: Duration) {
         self.clear();
+        let most = most.clamp(1, BATCH_MAX);
         self.batch.reserve(most);
         self.take(most, 0);
         if self.batch.is_empty() && !wait.is_zero() {
@@ -197,8 +230,10 @@ impl NativeConsumer {
         // returns (or -1 and none), and each is then ours to destroy.
         unsafe {
             let free = self.batch.as_mut_ptr().add(held);
-            let count = native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
-            self.batch.set_len(held + usize::try_from(count).unwrap_or(0));
+            let count =
+                native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
+            self.batch
+                .set_len(held + usize::try_from(count).unwrap_or(0));
         }
     }
 
@@ -249,7 +284,8 @@ pub(super) fn partitions_of<C: ClientContext>(
     // SAFETY: the topic handle lives until after the request, the answer until after it has been copied;
     // both are given back on every path.
     unsafe {
-        let handle = native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
+        let handle =
+            native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
         if handle.is_null() {
             return Err(INVALID);
         }
@@ -269,7 +305,9 @@ pub(super) fn partitions_of<C: ClientContext>(
 /// `answer` must come from `rd_kafka_metadata` and not have been given back.
 unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>, Code> {
     if answer.topic_cnt < 1 || answer.topics.is_null() {
-        return Err(Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32));
+        return Err(Code(
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32,
+        ));
     }
     // SAFETY: `topics` holds `topic_cnt` (at least one) entries; the code is read as an integer.
     let (topic, code) = unsafe {
@@ -284,7 +322,9 @@ unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>
     unsafe {
         let count = usize::try_from((*topic).partition_cnt).unwrap_or(0);
         let first = (*topic).partitions;
-        Ok((0..count).map(|index| ptr::addr_of!((*first.add(index)).id).read()).collect())
+        Ok((0..count)
+            .map(|index| ptr::addr_of!((*first.add(index)).id).read())
+            .collect())
     }
 }
 
@@ -333,7 +373,10 @@ unsafe extern "C" fn on_error(
     }
     // SAFETY: the opaque pointer is the client's witness; the reason is a C string that lives for the call.
     let (witness, reason) = unsafe { (&*witness.cast::<Witness>(), CStr::from_ptr(reason)) };
-    witness.note(Noted { code: Code(code), reason: reason.to_string_lossy().into_owned() });
+    witness.note(Noted {
+        code: Code(code),
+        reason: reason.to_string_lossy().into_owned(),
+    });
 }
 
 unsafe extern "C" fn on_log(
