@@ -1,5 +1,7 @@
 //! Logs: where they go and in which form. The one place that knows the subscriber.
 
+use std::io::IsTerminal;
+
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
@@ -17,7 +19,9 @@ pub enum LogFormat {
 pub fn start(format: LogFormat, quiet: bool) {
     let default = if quiet { "warn" } else { "info" };
     let filter = EnvFilter::try_from_env("DRIFTLESS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let color = std::io::stderr().is_terminal();
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(color);
     // A second start, as in tests, changes nothing.
     let _already_started = match format {
         LogFormat::Text => builder.with_target(false).try_init(),

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use driftless::io::kafka::{
-    KafkaAdmin, KafkaLog, KafkaProducer, KafkaSettings, MockKafka, ProducerSettings,
-};
+use driftless::io::kafka::{KafkaAdmin, KafkaLog, KafkaProducer, KafkaSettings, MockKafka, ProducerSettings};
 use driftless::ports::{Log, LogItem, PortError};
 use driftless::pure::seq::TopicPartition;
 
@@ -31,10 +29,7 @@ impl Cluster {
         let topic = fresh_name(name);
         match self {
             Cluster::Mock(mock) => mock.create_topic(&topic, partitions).unwrap(),
-            Cluster::Real(_) => self
-                .admin()
-                .create_topic(&topic, partitions, 1, &[])
-                .unwrap(),
+            Cluster::Real(_) => self.admin().create_topic(&topic, partitions, 1, &[]).unwrap(),
         }
         topic
     }
@@ -56,23 +51,15 @@ impl Cluster {
 pub fn fresh_name(name: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let at = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap();
-    format!(
-        "port-{name}-{}-{}-{count}",
-        std::process::id(),
-        at.as_millis()
-    )
+    let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    format!("port-{name}-{}-{}-{count}", std::process::id(), at.as_millis())
 }
 
 pub fn real() -> Option<Cluster> {
     match std::env::var("DRIFTLESS_KAFKA") {
         Ok(brokers) if !brokers.is_empty() => Some(Cluster::Real(brokers)),
         _ => {
-            eprintln!(
-                "SKIPPED on real Kafka: DRIFTLESS_KAFKA names no broker (scripts/services up)"
-            );
+            eprintln!("SKIPPED on real Kafka: DRIFTLESS_KAFKA names no broker (scripts/services up)");
             None
         }
     }
@@ -87,32 +74,17 @@ pub fn on_each(case: impl Fn(&Cluster)) {
 }
 
 pub fn at(topic: &str, partition: i32) -> TopicPartition {
-    TopicPartition {
-        topic: Arc::from(topic),
-        partition,
-    }
+    TopicPartition { topic: Arc::from(topic), partition }
 }
 
 /// An item with its bytes, to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    Record {
-        slot: usize,
-        offset: i64,
-        key: Option<Vec<u8>>,
-        value: Option<Vec<u8>>,
-    },
-    End {
-        slot: usize,
-        next_offset: i64,
-    },
+    Record { slot: usize, offset: i64, key: Option<Vec<u8>>, value: Option<Vec<u8>> },
+    End { slot: usize, next_offset: i64 },
 }
 
-pub fn poll_into(
-    log: &mut KafkaLog,
-    most: usize,
-    items: &mut Vec<Item>,
-) -> Result<usize, PortError> {
+pub fn poll_into(log: &mut KafkaLog, most: usize, items: &mut Vec<Item>) -> Result<usize, PortError> {
     poll_for(log, most, Duration::from_millis(200), items)
 }
 
@@ -142,11 +114,8 @@ pub fn poll_for(
 pub fn read_to_end(log: &mut KafkaLog, slots: usize) -> Vec<Item> {
     let mut items = Vec::new();
     read_until(log, &mut items, |items| {
-        (0..slots).all(|wanted| {
-            items
-                .iter()
-                .any(|item| matches!(item, Item::End { slot, .. } if *slot == wanted))
-        })
+        (0..slots)
+            .all(|wanted| items.iter().any(|item| matches!(item, Item::End { slot, .. } if *slot == wanted)))
     });
     items
 }
@@ -154,11 +123,7 @@ pub fn read_to_end(log: &mut KafkaLog, slots: usize) -> Vec<Item> {
 pub fn read_until(log: &mut KafkaLog, items: &mut Vec<Item>, is_enough: impl Fn(&[Item]) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_enough(items) {
-        assert!(
-            Instant::now() < deadline,
-            "not enough came: {} items",
-            items.len()
-        );
+        assert!(Instant::now() < deadline, "not enough came: {} items", items.len());
         match poll_into(log, 1_000, items) {
             Ok(_) => {}
             Err(error) if error.is_transient() => eprintln!("passing: {error}"),
@@ -181,9 +146,7 @@ pub fn values_of(items: &[Item]) -> Vec<String> {
     items
         .iter()
         .filter_map(|item| match item {
-            Item::Record { value, .. } => {
-                Some(String::from_utf8(value.clone().unwrap_or_default()).unwrap())
-            }
+            Item::Record { value, .. } => Some(String::from_utf8(value.clone().unwrap_or_default()).unwrap()),
             Item::End { .. } => None,
         })
         .collect()
@@ -200,17 +163,10 @@ pub fn last_end(items: &[Item], wanted: usize) -> i64 {
         .expect("an end")
 }
 
-pub fn send(
-    cluster: &Cluster,
-    topic: &str,
-    partition: i32,
-    values: impl IntoIterator<Item = String>,
-) {
+pub fn send(cluster: &Cluster, topic: &str, partition: i32, values: impl IntoIterator<Item = String>) {
     let producer = cluster.producer();
     for value in values {
-        producer
-            .send(topic, Some(partition), None, Some(value.as_bytes()))
-            .unwrap();
+        producer.send(topic, Some(partition), None, Some(value.as_bytes())).unwrap();
     }
     producer.flush(PATIENCE).unwrap();
     assert_eq!(producer.failed(), 0);

@@ -19,19 +19,14 @@ fn records_come_in_order_from_the_offset_given_to_the_end() {
         }
         let mut log = cluster.log(&[&topic]);
         // Slots are places in the slice, not partition numbers; partition 1 is not read.
-        log.assign(&[(at(&topic, 2), 0), (at(&topic, 0), 1_234)])
-            .unwrap();
+        log.assign(&[(at(&topic, 2), 0), (at(&topic, 0), 1_234)]).unwrap();
         let items = read_to_end(&mut log, 2);
         assert_eq!(offsets_of(&items, 0), (0..2_000).collect::<Vec<_>>());
         assert_eq!(offsets_of(&items, 1), (1_234..2_000).collect::<Vec<_>>());
         assert_eq!((last_end(&items, 0), last_end(&items, 1)), (2_000, 2_000));
         for item in &items {
             if let Item::Record { offset, value, .. } = item {
-                assert_eq!(
-                    value.as_deref(),
-                    Some(offset.to_string().as_bytes()),
-                    "{offset}"
-                );
+                assert_eq!(value.as_deref(), Some(offset.to_string().as_bytes()), "{offset}");
             }
         }
     });
@@ -82,13 +77,7 @@ fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
         let mut log = cluster.log(&[&topic]);
         log.assign(&[(at(&topic, 0), 0)]).unwrap();
         let mut items = read_to_end(&mut log, 1);
-        assert_eq!(
-            items,
-            [Item::End {
-                slot: 0,
-                next_offset: 0
-            }]
-        );
+        assert_eq!(items, [Item::End { slot: 0, next_offset: 0 }]);
         let producer = cluster.producer();
         let mut slowest = Duration::ZERO;
         for round in 0..20 {
@@ -103,12 +92,7 @@ fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
         // Far below the five seconds that a poll may wait for a full batch; slack for a busy machine.
         assert!(slowest < Duration::from_secs(2), "{slowest:?}");
         eprintln!("slowest of 20 single records: {slowest:?} after the acknowledgement");
-        read_until(&mut log, &mut items, |items| {
-            items.contains(&Item::End {
-                slot: 0,
-                next_offset: 20,
-            })
-        });
+        read_until(&mut log, &mut items, |items| items.contains(&Item::End { slot: 0, next_offset: 20 }));
     });
 }
 
@@ -157,8 +141,7 @@ fn a_new_assignment_replaces_the_old_one_and_reads_again() {
         send(cluster, &topic, 1, numbered(0, 500));
         let mut log = cluster.log(&[&topic]);
         let mut part = Vec::new();
-        log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 0)])
-            .unwrap();
+        log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 0)]).unwrap();
         read_until(&mut log, &mut part, |items| items.len() > 100);
         for (partition, from) in [(0, 100), (1, 400), (1, 0), (0, 499), (0, 500)] {
             log.assign(&[(at(&topic, partition), from)]).unwrap();
@@ -180,10 +163,7 @@ fn bounds_tell_what_the_log_holds() {
         let mut log = cluster.log(&[&topic]);
         let empty = Bounds { low: 0, high: 0 };
         assert_eq!(log.bounds(&at(&topic, 0)).unwrap(), empty);
-        assert_eq!(
-            log.bounds(&at(&topic, 1)).unwrap(),
-            Bounds { low: 0, high: 42 }
-        );
+        assert_eq!(log.bounds(&at(&topic, 1)).unwrap(), Bounds { low: 0, high: 42 });
     });
 }
 
@@ -218,31 +198,16 @@ fn records_spread_by_key_are_all_read_once() {
         let producer = cluster.producer();
         for number in 0..20_000_u32 {
             let key = format!("k{}", number % 97);
-            producer
-                .send(
-                    &topic,
-                    None,
-                    Some(key.as_bytes()),
-                    Some(&number.to_be_bytes()),
-                )
-                .unwrap();
+            producer.send(&topic, None, Some(key.as_bytes()), Some(&number.to_be_bytes())).unwrap();
         }
         producer.flush(PATIENCE).unwrap();
         let mut log = cluster.log(&[&topic]);
-        let from: Vec<_> = log
-            .partitions()
-            .unwrap()
-            .into_iter()
-            .map(|place| (place, 0))
-            .collect();
+        let from: Vec<_> = log.partitions().unwrap().into_iter().map(|place| (place, 0)).collect();
         log.assign(&from).unwrap();
         let mut last_by_key: BTreeMap<Vec<u8>, (usize, u32)> = BTreeMap::new();
         let mut count = 0;
         for item in read_to_end(&mut log, 4) {
-            let Item::Record {
-                slot, key, value, ..
-            } = item
-            else {
+            let Item::Record { slot, key, value, .. } = item else {
                 continue;
             };
             let number = u32::from_be_bytes(value.unwrap().try_into().unwrap());

@@ -15,8 +15,7 @@ fn an_offset_above_the_end_is_a_permanent_error_with_its_place() {
         send(cluster, &topic, 0, numbered(0, 400));
         send(cluster, &topic, 1, numbered(0, 10));
         let mut log = cluster.log(&[&topic]);
-        log.assign(&[(at(&topic, 0), 1_000), (at(&topic, 1), 0)])
-            .unwrap();
+        log.assign(&[(at(&topic, 0), 1_000), (at(&topic, 1), 0)]).unwrap();
         let error = poll_to_error(&mut log);
         assert!(!error.is_transient(), "{error}");
         for part in [&format!("{topic}:0"), "1000", "0 to 400", "remedy"] {
@@ -40,10 +39,7 @@ fn an_offset_that_retention_cut_is_a_permanent_error_with_its_place() {
             }
             Cluster::Real(_) => {
                 send(cluster, &topic, 0, numbered(0, 100));
-                cluster
-                    .admin()
-                    .delete_records_below(&at(&topic, 0), 60)
-                    .unwrap();
+                cluster.admin().delete_records_below(&at(&topic, 0), 60).unwrap();
             }
         }
         let mut log = cluster.log(&[&topic]);
@@ -70,21 +66,13 @@ fn a_false_out_of_range_skips_and_repeats_nothing() {
     send(&cluster, &topic, 0, numbered(0, 3_000));
     send(&cluster, &topic, 1, numbered(0, 3_000));
     let mut log = cluster.log(&[&topic]);
-    log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 5)])
-        .unwrap();
-    let Cluster::Mock(mock) = &cluster else {
-        unreachable!()
-    };
+    log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 5)]).unwrap();
+    let Cluster::Mock(mock) = &cluster else { unreachable!() };
     let mut items = Vec::new();
     let mut passing = 0;
     mock.deny_offsets(2);
     let deadline = Instant::now() + PATIENCE;
-    while !(0..2).all(|slot| {
-        items.contains(&Item::End {
-            slot,
-            next_offset: 3_000,
-        })
-    }) {
+    while !(0..2).all(|slot| items.contains(&Item::End { slot, next_offset: 3_000 })) {
         assert!(Instant::now() < deadline);
         if let Err(error) = poll_into(&mut log, 100, &mut items) {
             assert!(error.is_transient(), "{error}");
@@ -107,22 +95,16 @@ fn a_broker_that_goes_away_is_passing_trouble_told_seldom_and_nothing_is_lost() 
     let mut log = cluster.log(&[&topic]);
     log.assign(&[(at(&topic, 0), 0)]).unwrap();
     let mut items = read_to_end(&mut log, 1);
-    let Cluster::Mock(mock) = &cluster else {
-        unreachable!()
-    };
+    let Cluster::Mock(mock) = &cluster else { unreachable!() };
     mock.go_away().unwrap();
     let error = poll_to_error(&mut log);
     assert!(error.is_transient(), "{error}");
     assert!(error.to_string().contains(&mock.brokers()), "{error}");
-    let told_again = (0..10)
-        .filter(|_| poll_into(&mut log, 10, &mut Vec::new()).is_err())
-        .count();
+    let told_again = (0..10).filter(|_| poll_into(&mut log, 10, &mut Vec::new()).is_err()).count();
     assert_eq!(told_again, 0, "the same trouble was told again at once");
     mock.come_back().unwrap();
     send(&cluster, &topic, 0, numbered(10, 20));
-    read_until(&mut log, &mut items, |items| {
-        offsets_of(items, 0).len() >= 20
-    });
+    read_until(&mut log, &mut items, |items| offsets_of(items, 0).len() >= 20);
     assert_eq!(offsets_of(&items, 0), (0..20).collect::<Vec<_>>());
 }
 
@@ -161,9 +143,7 @@ fn a_partition_that_does_not_exist_is_a_permanent_error_that_names_it() {
     on_each(|cluster| {
         let topic = cluster.topic("fewer", 2);
         let mut log = cluster.log(&[&topic]);
-        let error = log
-            .assign(&[(at(&topic, 0), 0), (at(&topic, 3), 7)])
-            .unwrap_err();
+        let error = log.assign(&[(at(&topic, 0), 0), (at(&topic, 3), 7)]).unwrap_err();
         assert!(!error.is_transient(), "{error}");
         let named = format!("{topic}:3 (to be read from offset 7)");
         assert!(error.to_string().contains(&named), "{error}");
@@ -192,9 +172,7 @@ fn advice_that_cannot_be_given_is_no_error() {
         log.advise(&[(at(&topic, 0), 5)]);
         log.advise(&[(at("no-such-topic", 9), 5)]);
         send(cluster, &topic, 0, numbered(5, 10));
-        read_until(&mut log, &mut items, |items| {
-            offsets_of(items, 0).len() >= 10
-        });
+        read_until(&mut log, &mut items, |items| offsets_of(items, 0).len() >= 10);
         // Told to the group, and still read from where the caller says.
         log.assign(&[(at(&topic, 0), 0)]).unwrap();
         assert_eq!(offsets_of(&read_to_end(&mut log, 1), 0).len(), 10);
@@ -207,12 +185,8 @@ fn a_topic_that_is_deleted_while_it_is_read_is_told() {
     let topic = cluster.topic("gone", 1);
     send(&cluster, &topic, 0, numbered(0, 3));
     let mut settings = cluster.settings();
-    settings
-        .properties
-        .insert("topic.metadata.refresh.interval.ms".into(), "500".into());
-    settings
-        .properties
-        .insert("topic.metadata.propagation.max.ms".into(), "1000".into());
+    settings.properties.insert("topic.metadata.refresh.interval.ms".into(), "500".into());
+    settings.properties.insert("topic.metadata.propagation.max.ms".into(), "1000".into());
     let mut log = KafkaLog::open(&settings, std::slice::from_ref(&topic)).unwrap();
     log.assign(&[(at(&topic, 0), 0)]).unwrap();
     read_to_end(&mut log, 1);
@@ -227,11 +201,9 @@ fn tls_without_the_feature_says_which_feature() {
     if cfg!(feature = "kafka-tls") {
         return;
     }
-    for (name, value) in [
-        ("security.protocol", "ssl"),
-        ("ssl.ca.location", "/nowhere.pem"),
-        ("ssl.key.password", "hunter2"),
-    ] {
+    for (name, value) in
+        [("security.protocol", "ssl"), ("ssl.ca.location", "/nowhere.pem"), ("ssl.key.password", "hunter2")]
+    {
         let mut settings = KafkaSettings::new("127.0.0.1:9", "driftless-test");
         settings.properties.insert(name.into(), value.into());
         let error = KafkaLog::open(&settings, &["t".to_string()]).err().unwrap();

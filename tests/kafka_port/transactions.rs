@@ -19,9 +19,7 @@ fn transactional(cluster: &Cluster, id: &str) -> BaseProducer {
 fn transaction(producer: &BaseProducer, topic: &str, values: &[&str], commit: bool) {
     producer.begin_transaction().unwrap();
     for value in values {
-        let record = BaseRecord::<str, str>::to(topic)
-            .partition(0)
-            .payload(value);
+        let record = BaseRecord::<str, str>::to(topic).partition(0).payload(value);
         producer.send(record).map_err(|(error, _)| error).unwrap();
     }
     producer.flush(PATIENCE).unwrap();
@@ -50,12 +48,7 @@ fn aborted_records_are_not_read_and_the_end_lies_behind_the_markers() {
     // A log that ends in an aborted transaction is read to its end as well.
     transaction(&producer, &topic, &["e6"], false);
     let mut items = Vec::new();
-    read_until(&mut log, &mut items, |items| {
-        items.contains(&Item::End {
-            slot: 0,
-            next_offset: 11,
-        })
-    });
+    read_until(&mut log, &mut items, |items| items.contains(&Item::End { slot: 0, next_offset: 11 }));
     assert_eq!(values_of(&items), Vec::<String>::new());
 }
 
@@ -67,27 +60,16 @@ fn an_open_transaction_holds_the_end_back_and_the_other_partition_goes_on() {
     send(&cluster, &topic, 1, numbered(0, 6));
     let producer = transactional(&cluster, &topic);
     producer.begin_transaction().unwrap();
-    let record = BaseRecord::<str, str>::to(&topic)
-        .partition(0)
-        .payload("late");
+    let record = BaseRecord::<str, str>::to(&topic).partition(0).payload("late");
     producer.send(record).map_err(|(error, _)| error).unwrap();
     producer.flush(PATIENCE).unwrap();
     send(&cluster, &topic, 0, numbered(5, 8));
     let mut log = cluster.log(&[&topic]);
-    assert_eq!(
-        log.bounds(&at(&topic, 0)).unwrap(),
-        Bounds { low: 0, high: 4 }
-    );
-    log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 0)])
-        .unwrap();
+    assert_eq!(log.bounds(&at(&topic, 0)).unwrap(), Bounds { low: 0, high: 4 });
+    log.assign(&[(at(&topic, 0), 0), (at(&topic, 1), 0)]).unwrap();
     let mut items = read_to_end(&mut log, 2);
     assert_eq!((last_end(&items, 0), last_end(&items, 1)), (4, 6));
     producer.commit_transaction(PATIENCE).unwrap();
-    read_until(&mut log, &mut items, |items| {
-        items.contains(&Item::End {
-            slot: 0,
-            next_offset: 9,
-        })
-    });
+    read_until(&mut log, &mut items, |items| items.contains(&Item::End { slot: 0, next_offset: 9 }));
     assert_eq!(offsets_of(&items, 0), (0..8).collect::<Vec<_>>());
 }

@@ -6,9 +6,7 @@ use driftless::io::redis::{KeySpace, PrivateRedis, RedisStore};
 use driftless::io::twin::view_store::{TwinStore, ViewKey};
 use driftless::ports::{PortError, Trouble, ViewStore};
 use driftless::pure::group_key::GroupKey;
-use driftless::pure::publish::{
-    ChangeEntry, Cursor, GroupValue, GroupWrite, Publish, PublishReply,
-};
+use driftless::pure::publish::{ChangeEntry, Cursor, GroupValue, GroupWrite, Publish, PublishReply};
 
 use crate::redis_server;
 
@@ -58,10 +56,7 @@ impl Bench for TwinStore {
     }
     fn changes(&self) -> Vec<BTreeMap<String, String>> {
         let entries = TwinStore::changes(self, VIEW);
-        entries
-            .into_iter()
-            .map(|entry| entry.into_iter().collect())
-            .collect()
+        entries.into_iter().map(|entry| entry.into_iter().collect()).collect()
     }
     fn everything(&self) -> String {
         format!("{:?}", self.snapshot())
@@ -76,26 +71,18 @@ pub struct RealBench {
 
 impl RealBench {
     pub fn start() -> Self {
-        RealBench {
-            server: redis_server::start_with(&[]),
-            prefix: "driftless".to_owned(),
-        }
+        RealBench { server: redis_server::start_with(&[]), prefix: "driftless".to_owned() }
     }
 
     pub fn store(&self) -> RedisStore {
-        let settings = driftless::io::redis::RedisSettings {
-            prefix: self.prefix.clone(),
-            ..self.server.settings()
-        };
+        let settings =
+            driftless::io::redis::RedisSettings { prefix: self.prefix.clone(), ..self.server.settings() };
         RedisStore::new(&settings).unwrap()
     }
 
     /// A connection past the port, as somebody else has one.
     pub fn connection(&self) -> redis::Connection {
-        redis::Client::open(self.server.url())
-            .unwrap()
-            .get_connection()
-            .unwrap()
+        redis::Client::open(self.server.url()).unwrap().get_connection().unwrap()
     }
 
     pub fn keys(&self) -> driftless::io::redis::ViewKeys {
@@ -148,8 +135,7 @@ impl Bench for RealBench {
     fn everything(&self) -> String {
         let mut names: Vec<String> = self.run(&["KEYS", "*"]);
         names.sort();
-        let dump =
-            |name: &String| format!("{name} {:?}", self.run::<redis::Value>(&["DUMP", name]));
+        let dump = |name: &String| format!("{name} {:?}", self.run::<redis::Value>(&["DUMP", name]));
         names.iter().map(dump).collect()
     }
 }
@@ -161,18 +147,11 @@ pub fn columns() -> Vec<String> {
 }
 
 pub fn cursor(version: u64, nonce: &str) -> Cursor {
-    Cursor {
-        version,
-        nonce: nonce.to_owned(),
-        ..Cursor::default()
-    }
+    Cursor { version, nonce: nonce.to_owned(), ..Cursor::default() }
 }
 
 pub fn set(key: &str, values: [Option<i64>; 3]) -> GroupWrite {
-    GroupWrite {
-        key: GroupKey::from_encoded(key),
-        value: Some(GroupValue::Measures(values.to_vec())),
-    }
+    GroupWrite { key: GroupKey::from_encoded(key), value: Some(GroupValue::Measures(values.to_vec())) }
 }
 
 pub fn set_all(key: &str, value: i64) -> GroupWrite {
@@ -180,23 +159,18 @@ pub fn set_all(key: &str, value: i64) -> GroupWrite {
 }
 
 pub fn overflow(key: &str) -> GroupWrite {
-    GroupWrite {
-        key: GroupKey::from_encoded(key),
-        value: Some(GroupValue::Overflow),
-    }
+    GroupWrite { key: GroupKey::from_encoded(key), value: Some(GroupValue::Overflow) }
 }
 
 pub fn remove(key: &str) -> GroupWrite {
-    GroupWrite {
-        key: GroupKey::from_encoded(key),
-        value: None,
-    }
+    GroupWrite { key: GroupKey::from_encoded(key), value: None }
 }
 
 /// A publish from one cursor to the next, with the meta fields and the change entry that go with it.
 pub fn publish(expected: &Cursor, to: &Cursor, groups: Vec<GroupWrite>) -> Publish {
     Publish {
         expected: expected.clone(),
+        check_count: true,
         change: Some(ChangeEntry {
             version: to.version,
             watermark: format!("w{}", to.version),
@@ -227,16 +201,11 @@ pub fn accept(store: &mut dyn ViewStore, publish: &Publish) -> u64 {
 }
 
 pub fn fields(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs
-        .iter()
-        .map(|(field, value)| ((*field).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect()
 }
 
 pub fn row(store: &mut dyn ViewStore, key: &str) -> BTreeMap<String, String> {
-    let (_, mut rows) = store
-        .read_rows(VIEW, &[GroupKey::from_encoded(key)])
-        .unwrap();
+    let (_, mut rows) = store.read_rows(VIEW, &[GroupKey::from_encoded(key)]).unwrap();
     rows.remove(0)
 }
 

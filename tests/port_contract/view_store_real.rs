@@ -4,9 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use driftless::io::redis::{
-    PrivateRedis, PrivateRedisOptions, READ_SCRIPT, RedisSettings, RedisStore,
-};
+use driftless::io::redis::{PrivateRedis, PrivateRedisOptions, READ_SCRIPT, RedisSettings, RedisStore};
 use driftless::ports::{Trouble, ViewStore};
 use driftless::pure::publish::{Cursor, PublishReply};
 
@@ -14,10 +12,7 @@ use crate::redis_server::start_with;
 use crate::view_store::*;
 
 fn bench_with(config: &[&str]) -> RealBench {
-    RealBench {
-        server: start_with(config),
-        prefix: "driftless".to_owned(),
-    }
+    RealBench { server: start_with(config), prefix: "driftless".to_owned() }
 }
 
 #[test]
@@ -26,10 +21,7 @@ fn a_server_that_forgets_its_scripts_gets_them_again() {
     let mut store = bench.store();
     first(&mut store, vec![set_all("a", 1)]);
     bench.run::<()>(&["SCRIPT", "FLUSH"]);
-    accept(
-        &mut store,
-        &publish(&cursor(1, "n"), &cursor(2, "n"), vec![set_all("b", 1)]),
-    );
+    accept(&mut store, &publish(&cursor(1, "n"), &cursor(2, "n"), vec![set_all("b", 1)]));
     bench.run::<()>(&["SCRIPT", "FLUSH"]);
     assert_eq!(index(&mut store), ["a", "b"]);
     assert_eq!(store.read_meta(VIEW).unwrap()["beat"], "2");
@@ -49,19 +41,10 @@ fn out_of_memory_refuses_the_whole_publish() {
     check_error(
         &error,
         Trouble::Transient,
-        &[
-            "OOM",
-            "maxmemory",
-            "127.0.0.1",
-            "driftless:{agg_daily_product}",
-        ],
+        &["OOM", "maxmemory", "127.0.0.1", "driftless:{agg_daily_product}"],
     );
     assert_eq!(bench.everything(), before);
-    assert_eq!(
-        store.read_meta(VIEW).unwrap()["version"],
-        "1",
-        "reads go on"
-    );
+    assert_eq!(store.read_meta(VIEW).unwrap()["version"], "1", "reads go on");
     bench.run::<()>(&["CONFIG", "SET", "maxmemory", "100mb"]);
     accept(&mut store, &next);
 }
@@ -83,15 +66,8 @@ fn a_restart_without_persistence_shows_an_absent_view() {
 #[test]
 fn nobody_listening_is_transient_and_says_where() {
     let settings = start_with(&[]).settings();
-    let error = RedisStore::new(&settings)
-        .unwrap()
-        .read_meta(VIEW)
-        .unwrap_err();
-    check_error(
-        &error,
-        Trouble::Transient,
-        &["redis://127.0.0.1:", "nothing listens"],
-    );
+    let error = RedisStore::new(&settings).unwrap().read_meta(VIEW).unwrap_err();
+    check_error(&error, Trouble::Transient, &["redis://127.0.0.1:", "nothing listens"]);
 }
 
 #[test]
@@ -104,10 +80,7 @@ fn a_database_that_is_not_there_is_permanent() {
     let mut store = RedisStore::new(&url(1)).unwrap();
     first(&mut store, vec![set_all("a", 1)]);
     assert!(bench.store().read_meta(VIEW).unwrap().is_empty());
-    let error = RedisStore::new(&url(99))
-        .unwrap()
-        .read_meta(VIEW)
-        .unwrap_err();
+    let error = RedisStore::new(&url(99)).unwrap().read_meta(VIEW).unwrap_err();
     check_error(&error, Trouble::Permanent, &["DB index", "database number"]);
 }
 
@@ -116,32 +89,19 @@ fn a_database_that_is_not_there_is_permanent() {
 #[test]
 fn a_publish_without_an_answer_is_sent_once() {
     let bench = bench_with(&["enable-debug-command yes"]);
-    let settings = RedisSettings {
-        response_timeout_ms: 200,
-        ..bench.server.settings()
-    };
+    let settings = RedisSettings { response_timeout_ms: 200, ..bench.server.settings() };
     let mut store = RedisStore::new(&settings).unwrap();
     first(&mut store, vec![]);
     let (mut sleeper, mut watcher) = (bench.connection(), bench.connection());
-    let asleep =
-        std::thread::spawn(move || redis::cmd("DEBUG").arg("SLEEP").arg("2").exec(&mut sleeper));
-    watcher
-        .set_read_timeout(Some(Duration::from_millis(300)))
-        .unwrap();
+    let asleep = std::thread::spawn(move || redis::cmd("DEBUG").arg("SLEEP").arg("2").exec(&mut sleeper));
+    watcher.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     while redis::cmd("PING").exec(&mut watcher).is_ok() {}
     let next = publish(&cursor(1, "n"), &cursor(2, "n"), vec![set_all("a", 1)]);
     let error = store.publish(VIEW, &columns(), &next).unwrap_err();
-    check_error(
-        &error,
-        Trouble::Transient,
-        &["no answer within the time limit"],
-    );
+    check_error(&error, Trouble::Transient, &["no answer within the time limit"]);
     asleep.join().unwrap().unwrap();
     let meta = store.read_meta(VIEW).unwrap();
-    assert_eq!(
-        (meta["version"].as_str(), meta["beat"].as_str()),
-        ("2", "2")
-    );
+    assert_eq!((meta["version"].as_str(), meta["beat"].as_str()), ("2", "2"));
     let reply = store.publish(VIEW, &columns(), &next).unwrap();
     assert_eq!(reply, PublishReply::CursorDiffers(cursor(2, "n")));
 }
@@ -154,52 +114,24 @@ fn a_replica_is_refused() {
     let error = store.publish(VIEW, &columns(), &next).unwrap_err();
     check_error(&error, Trouble::Transient, &["READONLY", "replica"]);
     let error = store.probe().unwrap_err();
-    check_error(
-        &error,
-        Trouble::Permanent,
-        &["is a replica", "its master is 127.0.0.1:1"],
-    );
+    check_error(&error, Trouble::Permanent, &["is a replica", "its master is 127.0.0.1:1"]);
 }
 
 #[test]
 fn the_probe_tells_version_and_policy() {
     let bench = RealBench::start();
     let facts = bench.store().probe().unwrap();
-    assert_eq!(
-        (facts.policy.as_str(), facts.warnings.len()),
-        ("noeviction", 0)
-    );
-    assert!(
-        facts
-            .version
-            .split('.')
-            .next()
-            .unwrap()
-            .parse::<u32>()
-            .unwrap()
-            >= 7
-    );
+    assert_eq!((facts.policy.as_str(), facts.warnings.len()), ("noeviction", 0));
+    assert!(facts.version.split('.').next().unwrap().parse::<u32>().unwrap() >= 7);
     bench.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
     let facts = bench.store().probe().unwrap();
-    assert!(
-        facts.warnings[0].contains("WILL DELETE GROUPS"),
-        "{facts:?}"
-    );
+    assert!(facts.warnings[0].contains("WILL DELETE GROUPS"), "{facts:?}");
 
-    bench.run::<()>(&[
-        "ACL", "SETUSER", "mute", "on", "nopass", "~*", "+@all", "-info", "-config",
-    ]);
-    let settings = RedisSettings {
-        username: Some("mute".into()),
-        ..bench.server.settings()
-    };
+    bench.run::<()>(&["ACL", "SETUSER", "mute", "on", "nopass", "~*", "+@all", "-info", "-config"]);
+    let settings = RedisSettings { username: Some("mute".into()), ..bench.server.settings() };
     let facts = RedisStore::new(&settings).unwrap().probe().unwrap();
     assert_eq!(
-        (
-            facts.version.as_str(),
-            facts.policy.as_str(),
-            facts.warnings.len()
-        ),
+        (facts.version.as_str(), facts.policy.as_str(), facts.warnings.len()),
         ("unknown", "unknown", 2)
     );
 }
@@ -212,32 +144,16 @@ fn glob_characters_in_the_prefix_are_literal() {
     let mut store = bench.store();
     first(&mut store, vec![set_all("a", 1)]);
     bench.add_stray("mine");
-    bench.run::<()>(&[
-        "HSET",
-        r"aQQbZx^\c:{agg_daily_product}:row:others",
-        "f",
-        "v",
-    ]);
+    bench.run::<()>(&["HSET", r"aQQbZx^\c:{agg_daily_product}:row:others", "f", "v"]);
     assert_eq!(strays(&mut store), ["mine"]);
 }
 
 #[test]
 fn braces_in_prefix_or_view_are_refused() {
     let bench = RealBench::start();
-    let settings = RedisSettings {
-        prefix: "a{b}".into(),
-        ..bench.server.settings()
-    };
-    check_error(
-        &RedisStore::new(&settings).err().unwrap(),
-        Trouble::Permanent,
-        &["a{b}"],
-    );
-    check_error(
-        &bench.store().read_meta("x}y").unwrap_err(),
-        Trouble::Permanent,
-        &["x}y"],
-    );
+    let settings = RedisSettings { prefix: "a{b}".into(), ..bench.server.settings() };
+    check_error(&RedisStore::new(&settings).err().unwrap(), Trouble::Permanent, &["a{b}"]);
+    check_error(&bench.store().read_meta("x}y").unwrap_err(), Trouble::Permanent, &["x}y"]);
 }
 
 /// Damage that no cursor can name is told with its remedy, and nothing is written over it.
@@ -250,11 +166,7 @@ fn entries_that_cannot_be_ours_are_told() {
     add.arg(&bench.keys().index).arg(0).arg(b"\xff\x00");
     add.exec(&mut bench.connection()).unwrap();
     let error = store.read_range(VIEW, None, None, 10).unwrap_err();
-    check_error(
-        &error,
-        Trouble::Permanent,
-        &[r#"ZREM driftless:{agg_daily_product}:index"#, r"\xff\x00"],
-    );
+    check_error(&error, Trouble::Permanent, &[r#"ZREM driftless:{agg_daily_product}:index"#, r"\xff\x00"]);
     bench.set_meta_field("groups", "many");
     let next = publish(&cursor(1, "n"), &cursor(2, "n"), vec![]);
     check_error(
@@ -274,31 +186,16 @@ fn entries_that_cannot_be_ours_are_told() {
 #[test]
 fn dashboards_read_a_prefix_with_the_shipped_script() {
     let bench = RealBench::start();
-    let keys = [
-        "2026-09-21:P9",
-        "2026-09-22:P1",
-        "2026-09-22:P2",
-        "2026-09-22é:P3",
-        "2026-09-23:P1",
-    ];
-    first(
-        &mut bench.store(),
-        keys.iter().map(|key| set_all(key, 4)).collect(),
-    );
+    let keys = ["2026-09-21:P9", "2026-09-22:P1", "2026-09-22:P2", "2026-09-22é:P3", "2026-09-23:P1"];
+    first(&mut bench.store(), keys.iter().map(|key| set_all(key, 4)).collect());
     type Row = (String, Vec<String>);
     let read = |arguments: &[&str]| {
         let mut cmd = redis::cmd("EVAL_RO");
-        cmd.arg(READ_SCRIPT)
-            .arg(1)
-            .arg("driftless:{agg_daily_product}")
-            .arg(arguments);
+        cmd.arg(READ_SCRIPT).arg(1).arg("driftless:{agg_daily_product}").arg(arguments);
         let mut reply: Vec<redis::Value> = cmd.query(&mut bench.connection()).unwrap();
         let meta: std::collections::BTreeMap<String, String> =
             redis::from_redis_value(reply.remove(0)).unwrap();
-        let rows: Vec<Row> = reply
-            .into_iter()
-            .map(|row| redis::from_redis_value(row).unwrap())
-            .collect();
+        let rows: Vec<Row> = reply.into_iter().map(|row| redis::from_redis_value(row).unwrap()).collect();
         (meta, rows)
     };
     let (meta, rows) = read(&["[2026-09-22:", "(2026-09-22;"]);
@@ -307,11 +204,7 @@ fn dashboards_read_a_prefix_with_the_shipped_script() {
     assert_eq!(found, ["2026-09-22:P1", "2026-09-22:P2"]);
     assert_eq!(rows[0].1, ["lines", "4", "units", "4", "gmv", "4"]);
     assert_eq!(
-        (
-            read(&[]).1.len(),
-            read(&["-", "+", "2"]).1.len(),
-            read(&["-", "+", "x"]).1.len()
-        ),
+        (read(&[]).1.len(), read(&["-", "+", "2"]).1.len(), read(&["-", "+", "x"]).1.len()),
         (5, 2, 5)
     );
     bench.flush_all();
@@ -340,9 +233,5 @@ fn a_server_that_does_not_start_says_why() {
     let error = PrivateRedis::start(options(Some("/nonexistent/redis"), "")).unwrap_err();
     check_error(&error, Trouble::Permanent, &["/nonexistent/redis"]);
     let error = PrivateRedis::start(options(None, "no-such-directive 1")).unwrap_err();
-    check_error(
-        &error,
-        Trouble::Permanent,
-        &["ended at once", "no-such-directive"],
-    );
+    check_error(&error, Trouble::Permanent, &["ended at once", "no-such-directive"]);
 }

@@ -26,10 +26,7 @@ fn a_late_publish_is_refused_when_the_cursor_has_moved_on() {
     twin.fail_next(Fault::Late);
     let late = publish(&Cursor::default(), &cursor(1, "n"), vec![set_all("a", 1)]);
     assert!(store.publish(VIEW, &columns(), &late).is_err());
-    accept(
-        &mut *store,
-        &publish(&Cursor::default(), &cursor(2, "n"), vec![]),
-    );
+    accept(&mut *store, &publish(&Cursor::default(), &cursor(2, "n"), vec![]));
     let replies = twin.deliver_late();
     assert_eq!(replies, [PublishReply::CursorDiffers(cursor(2, "n"))]);
     assert!(twin.deliver_late().is_empty());
@@ -56,10 +53,7 @@ fn a_stale_failover_shows_the_older_state_to_all_clients() {
     let (mut one, mut other) = (twin.client(), twin.client());
     first(&mut *one, vec![set_all("a", 1)]);
     let stale = twin.snapshot();
-    accept(
-        &mut *one,
-        &publish(&cursor(1, "n"), &cursor(2, "n"), vec![remove("a")]),
-    );
+    accept(&mut *one, &publish(&cursor(1, "n"), &cursor(2, "n"), vec![remove("a")]));
     assert!(index(&mut *other).is_empty());
     twin.restore(&stale);
     assert_eq!(index(&mut *other), ["a"]);

@@ -48,11 +48,7 @@ struct Stopped {
 enum Seen {
     Delivered,
     Nothing,
-    Failed {
-        slot: Option<usize>,
-        code: Code,
-        text: String,
-    },
+    Failed { slot: Option<usize>, code: Code, text: String },
 }
 
 impl KafkaLog {
@@ -64,10 +60,7 @@ impl KafkaLog {
         Ok(KafkaLog {
             native,
             settings: settings.clone(),
-            topics: topics
-                .iter()
-                .map(|topic| Arc::from(topic.as_str()))
-                .collect(),
+            topics: topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
             slots: Vec::new(),
             places: Places::default(),
             held: None,
@@ -102,10 +95,7 @@ impl KafkaLog {
 
     fn stop(&mut self, error: PortError) -> PortError {
         if error.kind == Trouble::Permanent {
-            self.stopped = Some(Stopped {
-                what: error.what.clone(),
-                hint: error.hint.clone(),
-            });
+            self.stopped = Some(Stopped { what: error.what.clone(), hint: error.hint.clone() });
         }
         error
     }
@@ -156,8 +146,8 @@ impl KafkaLog {
 
     /// The error of one partition, or of none in particular.
     fn judge(&mut self, slot: Option<usize>, code: Code, text: &str) -> PortError {
-        let out_of_range = code.is(RDKafkaErrorCode::AutoOffsetReset)
-            || code.is(RDKafkaErrorCode::OffsetOutOfRange);
+        let out_of_range =
+            code.is(RDKafkaErrorCode::AutoOffsetReset) || code.is(RDKafkaErrorCode::OffsetOutOfRange);
         if let (Some(slot), true) = (slot, out_of_range) {
             let error = self.judge_offset(slot, text);
             return self.stop(error);
@@ -175,24 +165,16 @@ impl KafkaLog {
         let worst = noted
             .iter()
             .find(|noted| noted.code.is_about_identity())
-            .or_else(|| {
-                noted
-                    .iter()
-                    .find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown))
-            })
+            .or_else(|| noted.iter().find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown)))
             .or(noted.first())?;
         let now = Instant::now();
-        let is_due = self
-            .told_at
-            .is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
+        let is_due =
+            self.told_at.is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
         if !is_due {
             return None;
         }
         self.told_at = Some(now);
-        let cause = self
-            .witness()
-            .cause()
-            .filter(|cause| *cause != worst.reason);
+        let cause = self.witness().cause().filter(|cause| *cause != worst.reason);
         let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
         let what = format!("Kafka at {}: {}{cause}", self.brokers(), worst.reason);
         let mut error = worst.code.at(what);
@@ -241,31 +223,17 @@ impl KafkaLog {
     }
 
     fn partitions_of(&self, topic: &str) -> PortResult<Vec<i32>> {
-        self.native
-            .partitions_of(topic, self.settings.request_timeout())
-            .map_err(|code| {
-                let what = format!("topic {topic} on {}: {}", self.brokers(), code.text());
-                self.with_cause(code.at(what))
-            })
+        self.native.partitions_of(topic, self.settings.request_timeout()).map_err(|code| {
+            let what = format!("topic {topic} on {}: {}", self.brokers(), code.text());
+            self.with_cause(code.at(what))
+        })
     }
 
     fn assign_from_slots(&mut self) -> PortResult<()> {
-        let from: Vec<_> = self
-            .slots
-            .iter()
-            .map(|slot| (slot.place.clone(), slot.next_offset))
-            .collect();
+        let from: Vec<_> = self.slots.iter().map(|slot| (slot.place.clone(), slot.next_offset)).collect();
         self.native.assign(&from).map_err(|code| {
-            let names: Vec<_> = from
-                .iter()
-                .map(|(place, at)| format!("{place}@{at}"))
-                .collect();
-            code.at(format!(
-                "cannot read {} from {}: {}",
-                names.join(", "),
-                self.brokers(),
-                code.text()
-            ))
+            let names: Vec<_> = from.iter().map(|(place, at)| format!("{place}@{at}")).collect();
+            code.at(format!("cannot read {} from {}: {}", names.join(", "), self.brokers(), code.text()))
         })?;
         self.assign_again = false;
         Ok(())
@@ -280,10 +248,7 @@ impl KafkaLog {
         let mut delivered = 0;
         while delivered < records_max {
             let (slots, places) = (&mut self.slots, &mut self.places);
-            match self
-                .native
-                .next(|message| see(&message, slots, places, sink))
-            {
+            match self.native.next(|message| see(&message, slots, places, sink)) {
                 None => break,
                 Some(Seen::Nothing) => {}
                 Some(Seen::Delivered) => delivered += 1,
@@ -318,10 +283,7 @@ fn see(
     }
     if message.code != Code(0) {
         slot.next_offset = message.offset;
-        sink(LogItem::End {
-            slot: index,
-            next_offset: message.offset,
-        });
+        sink(LogItem::End { slot: index, next_offset: message.offset });
         return Seen::Delivered;
     }
     slot.next_offset = message.offset + 1;
@@ -347,11 +309,7 @@ fn failed(message: &NativeMessage<'_>, slot: Option<usize>) -> Seen {
     if slot.is_none() && message.topic_handle != 0 {
         return Seen::Nothing; // of a partition that is no longer read
     }
-    Seen::Failed {
-        slot,
-        code: message.code,
-        text,
-    }
+    Seen::Failed { slot, code: message.code, text }
 }
 
 impl Log for KafkaLog {
@@ -359,10 +317,9 @@ impl Log for KafkaLog {
         let mut found = Vec::new();
         for topic in &self.topics {
             let numbers = self.partitions_of(topic)?;
-            found.extend(numbers.into_iter().map(|partition| TopicPartition {
-                topic: topic.clone(),
-                partition,
-            }));
+            found.extend(
+                numbers.into_iter().map(|partition| TopicPartition { topic: topic.clone(), partition }),
+            );
         }
         self.note_success();
         found.sort();
@@ -396,15 +353,9 @@ impl Log for KafkaLog {
         self.forget_assignment();
         // librdkafka would wait for a missing partition without a word.
         self.check_partitions(from)?;
-        self.slots = from
-            .iter()
-            .map(|(place, offset)| Slot {
-                place: place.clone(),
-                next_offset: *offset,
-            })
-            .collect();
-        self.assign_from_slots()
-            .inspect_err(|_| self.forget_assignment())
+        self.slots =
+            from.iter().map(|(place, offset)| Slot { place: place.clone(), next_offset: *offset }).collect();
+        self.assign_from_slots().inspect_err(|_| self.forget_assignment())
     }
 
     fn poll(

@@ -142,23 +142,12 @@ impl NativeConsumer {
             native::rd_kafka_conf_set_error_cb(prepared.ptr(), Some(on_error));
             native::rd_kafka_conf_set_log_cb(prepared.ptr(), Some(on_log));
         }
-        let client = Client::new(
-            config,
-            prepared,
-            RDKafkaType::RD_KAFKA_CONSUMER,
-            Witness::default(),
-        )?;
+        let client = Client::new(config, prepared, RDKafkaType::RD_KAFKA_CONSUMER, Witness::default())?;
         // SAFETY: the client is a live consumer.
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
-        let queue = NonNull::new(queue).ok_or_else(|| {
-            KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
-        })?;
-        Ok(NativeConsumer {
-            batch: Vec::new(),
-            at: 0,
-            queue,
-            client,
-        })
+        let queue = NonNull::new(queue)
+            .ok_or_else(|| KafkaError::ClientCreation("no consumer queue: group.id is empty".into()))?;
+        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, client })
     }
 
     pub(super) fn client(&self) -> &Client<Witness> {
@@ -180,10 +169,7 @@ impl NativeConsumer {
         done(code)
     }
 
-    pub(super) fn commit_without_waiting(
-        &self,
-        next: &[(TopicPartition, i64)],
-    ) -> Result<(), Code> {
+    pub(super) fn commit_without_waiting(&self, next: &[(TopicPartition, i64)]) -> Result<(), Code> {
         let list = partition_list(next)?;
         // SAFETY: client and list are alive; the list is copied.
         let code = unsafe { native::rd_kafka_commit(self.client.native_ptr(), list.ptr(), 1) };
@@ -230,10 +216,8 @@ impl NativeConsumer {
         // returns (or -1 and none), and each is then ours to destroy.
         unsafe {
             let free = self.batch.as_mut_ptr().add(held);
-            let count =
-                native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
-            self.batch
-                .set_len(held + usize::try_from(count).unwrap_or(0));
+            let count = native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
+            self.batch.set_len(held + usize::try_from(count).unwrap_or(0));
         }
     }
 
@@ -284,8 +268,7 @@ pub(super) fn partitions_of<C: ClientContext>(
     // SAFETY: the topic handle lives until after the request, the answer until after it has been copied;
     // both are given back on every path.
     unsafe {
-        let handle =
-            native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
+        let handle = native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
         if handle.is_null() {
             return Err(INVALID);
         }
@@ -305,9 +288,7 @@ pub(super) fn partitions_of<C: ClientContext>(
 /// `answer` must come from `rd_kafka_metadata` and not have been given back.
 unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>, Code> {
     if answer.topic_cnt < 1 || answer.topics.is_null() {
-        return Err(Code(
-            RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32,
-        ));
+        return Err(Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32));
     }
     // SAFETY: `topics` holds `topic_cnt` (at least one) entries; the code is read as an integer.
     let (topic, code) = unsafe {
@@ -322,9 +303,7 @@ unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>
     unsafe {
         let count = usize::try_from((*topic).partition_cnt).unwrap_or(0);
         let first = (*topic).partitions;
-        Ok((0..count)
-            .map(|index| ptr::addr_of!((*first.add(index)).id).read())
-            .collect())
+        Ok((0..count).map(|index| ptr::addr_of!((*first.add(index)).id).read()).collect())
     }
 }
 
@@ -373,10 +352,7 @@ unsafe extern "C" fn on_error(
     }
     // SAFETY: the opaque pointer is the client's witness; the reason is a C string that lives for the call.
     let (witness, reason) = unsafe { (&*witness.cast::<Witness>(), CStr::from_ptr(reason)) };
-    witness.note(Noted {
-        code: Code(code),
-        reason: reason.to_string_lossy().into_owned(),
-    });
+    witness.note(Noted { code: Code(code), reason: reason.to_string_lossy().into_owned() });
 }
 
 unsafe extern "C" fn on_log(

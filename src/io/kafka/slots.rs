@@ -21,10 +21,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn find(&mut self, message: &NativeMessage<'_>, slots: &[Slot]) -> Option<usize> {
         let number = usize::try_from(message.partition).ok()?;
-        let known = self
-            .topics
-            .iter()
-            .position(|(handle, _)| *handle == message.topic_handle);
+        let known = self.topics.iter().position(|(handle, _)| *handle == message.topic_handle);
         let index = match known {
             Some(index) => index,
             None => {
@@ -39,11 +36,7 @@ impl Places {
 
 fn slots_of_topic(topic: &str, slots: &[Slot]) -> Vec<Option<usize>> {
     let mut by_partition = Vec::new();
-    for (index, slot) in slots
-        .iter()
-        .enumerate()
-        .filter(|(_, slot)| &*slot.place.topic == topic)
-    {
+    for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| &*slot.place.topic == topic) {
         let Ok(number) = usize::try_from(slot.place.partition) else {
             continue;
         };

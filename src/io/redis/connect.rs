@@ -6,8 +6,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use redis::{
-    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion,
-    TlsCertificates,
+    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion, TlsCertificates,
 };
 
 use super::trouble::from_redis;
@@ -53,9 +52,7 @@ impl Connector {
 
     pub(super) fn open(&self) -> PortResult<Connection> {
         let open = || {
-            let connection = self
-                .client
-                .get_connection_with_timeout(self.connect_timeout)?;
+            let connection = self.client.get_connection_with_timeout(self.connect_timeout)?;
             connection.set_read_timeout(Some(self.response_timeout))?;
             connection.set_write_timeout(Some(self.response_timeout))?;
             Ok(connection)
@@ -65,10 +62,8 @@ impl Connector {
 }
 
 fn connection_info(settings: &RedisSettings) -> PortResult<ConnectionInfo> {
-    let info: ConnectionInfo = settings
-        .url
-        .parse()
-        .map_err(|error| refused_settings(&settings.url, &error))?;
+    let info: ConnectionInfo =
+        settings.url.parse().map_err(|error| refused_settings(&settings.url, &error))?;
     let mut redis = info
         .redis_settings()
         .clone()
@@ -91,11 +86,7 @@ fn connection_info(settings: &RedisSettings) -> PortResult<ConnectionInfo> {
 fn refused_settings(url: &str, error: &redis::RedisError) -> PortError {
     let cause = error.to_string();
     let cause = cause.split(" - ").next().unwrap_or_default();
-    PortError::permanent(format!(
-        "the Redis URL {} cannot be used: {cause}",
-        redact_url(url),
-    ))
-    .with_hint(
+    PortError::permanent(format!("the Redis URL {} cannot be used: {cause}", redact_url(url),)).with_hint(
         "write redis://host:port/database, rediss:// for TLS or unix:///path; \
          put user and password into their own settings, or percent-encode them in the URL",
     )
@@ -103,10 +94,9 @@ fn refused_settings(url: &str, error: &redis::RedisError) -> PortError {
 
 fn certificates(settings: &RedisSettings) -> PortResult<TlsCertificates> {
     let client_tls = match (&settings.tls_cert_file, &settings.tls_key_file) {
-        (Some(cert), Some(key)) => Some(ClientTlsConfig {
-            client_cert: read_pem(cert)?,
-            client_key: read_pem(key)?,
-        }),
+        (Some(cert), Some(key)) => {
+            Some(ClientTlsConfig { client_cert: read_pem(cert)?, client_key: read_pem(key)? })
+        }
         (None, None) => None,
         _ => {
             return Err(PortError::permanent(
@@ -116,19 +106,13 @@ fn certificates(settings: &RedisSettings) -> PortResult<TlsCertificates> {
         }
     };
     let root_cert = settings.tls_ca_file.as_deref().map(read_pem).transpose()?;
-    Ok(TlsCertificates {
-        client_tls,
-        root_cert,
-    })
+    Ok(TlsCertificates { client_tls, root_cert })
 }
 
 fn read_pem(path: &Path) -> PortResult<Vec<u8>> {
     let problem = |cause: String| {
-        PortError::permanent(format!(
-            "the TLS file {} for Redis cannot be used: {cause}",
-            path.display()
-        ))
-        .with_hint("name a file in PEM form that this user may read")
+        PortError::permanent(format!("the TLS file {} for Redis cannot be used: {cause}", path.display()))
+            .with_hint("name a file in PEM form that this user may read")
     };
     let pem = fs::read(path).map_err(|error| problem(error.to_string()))?;
     // A file without a certificate or key would mean "trust nobody", said much later.

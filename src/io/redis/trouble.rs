@@ -10,11 +10,7 @@ use crate::ports::{PortError, Trouble};
 /// Describes a failed call: `doing` is the step ("publish"), `key` the meta key of the view or empty.
 pub(super) fn from_redis(address: &str, doing: &str, key: &str, error: &RedisError) -> PortError {
     let (kind, cause, hint) = judge(error);
-    let of_key = if key.is_empty() {
-        String::new()
-    } else {
-        format!(" of {key}")
-    };
+    let of_key = if key.is_empty() { String::new() } else { format!(" of {key}") };
     PortError {
         kind,
         what: format!("Redis at {address}: {doing}{of_key} failed: {cause}"),
@@ -68,35 +64,27 @@ fn server_error(error: &RedisError) -> Option<(String, String)> {
     }
     // What the client made of an answer while it was connecting.
     let detail = error.detail().unwrap_or_default();
-    error
-        .code()
-        .map(|code| (code.to_owned(), detail.to_owned()))
+    error.code().map(|code| (code.to_owned(), detail.to_owned()))
 }
 
 fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
     use Trouble::{Permanent, Transient};
     match code {
-        "LOADING" => (
-            Transient,
-            "the server is loading its data; nothing to do but wait",
-        ),
-        "BUSY" => (
-            Transient,
-            "another client's script holds the server; see `SLOWLOG GET` and `SCRIPT KILL`",
-        ),
+        "LOADING" => (Transient, "the server is loading its data; nothing to do but wait"),
+        "BUSY" => {
+            (Transient, "another client's script holds the server; see `SLOWLOG GET` and `SCRIPT KILL`")
+        }
         "OOM" => (
             Transient,
             "the server is out of memory and nothing was written: raise `maxmemory` or make room; \
              a published group costs about 350 bytes",
         ),
-        "MISCONF" => (
-            Transient,
-            "the server cannot save its data and so refuses writes: look at its disk and its log",
-        ),
-        "NOREPLICAS" => (
-            Transient,
-            "too few replicas are connected for `min-replicas-to-write`: bring them back",
-        ),
+        "MISCONF" => {
+            (Transient, "the server cannot save its data and so refuses writes: look at its disk and its log")
+        }
+        "NOREPLICAS" => {
+            (Transient, "too few replicas are connected for `min-replicas-to-write`: bring them back")
+        }
         "READONLY" => (
             Transient,
             "this server is a replica: if a failover is under way it passes, else set the URL to the master's address",
@@ -109,14 +97,10 @@ fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
             Permanent,
             "the server is a Redis Cluster node that does not hold this view: set the URL to the node named here",
         ),
-        "NOAUTH" => (
-            Permanent,
-            "the server asks for a password: set the Redis password (and user) setting",
-        ),
-        "WRONGPASS" => (
-            Permanent,
-            "user or password is wrong: compare the settings with `ACL LIST` on the server",
-        ),
+        "NOAUTH" => (Permanent, "the server asks for a password: set the Redis password (and user) setting"),
+        "WRONGPASS" => {
+            (Permanent, "user or password is wrong: compare the settings with `ACL LIST` on the server")
+        }
         "NOPERM" => (
             Permanent,
             "the Redis user lacks a right: it needs its keys read and write, and the commands eval evalsha eval_ro \
@@ -128,26 +112,21 @@ fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
             "somebody else wrote this key: find out who, then delete it, and the view is published again",
         ),
         "ERR" if detail.contains("user executing the script can't") => judge_code("NOPERM", ""),
-        "ERR" if detail.contains("unknown command") => (
-            Permanent,
-            "driftless needs Redis 7.0 or later with scripting, under the commands' own names",
-        ),
-        "ERR" if detail.contains("DB index") || detail.contains("SELECT") => (
-            Permanent,
-            "the database number in the Redis URL does not exist on this server",
-        ),
-        "ERR" if detail.contains("max number of clients") => (
-            Transient,
-            "the server takes no more clients: raise `maxclients` or close some",
-        ),
+        "ERR" if detail.contains("unknown command") => {
+            (Permanent, "driftless needs Redis 7.0 or later with scripting, under the commands' own names")
+        }
+        "ERR" if detail.contains("DB index") || detail.contains("SELECT") => {
+            (Permanent, "the database number in the Redis URL does not exist on this server")
+        }
+        "ERR" if detail.contains("max number of clients") => {
+            (Transient, "the server takes no more clients: raise `maxclients` or close some")
+        }
         _ => (Transient, ""),
     }
 }
 
 fn judge_io(error: &RedisError) -> Judgement {
-    let kind = std::error::Error::source(error)
-        .and_then(|source| find_io(source))
-        .map(io::Error::kind);
+    let kind = std::error::Error::source(error).and_then(|source| find_io(source)).map(io::Error::kind);
     let text = error.to_string();
     let (trouble, cause, hint) = match kind {
         _ if error.is_timeout() => (
@@ -172,11 +151,9 @@ fn judge_io(error: &RedisError) -> Judgement {
             text,
             "the server or something between closed the connection; a server that expects TLS does so too (rediss://)",
         ),
-        _ if text.contains("lookup address") => (
-            Trouble::Transient,
-            text,
-            "the host name does not resolve: check the URL and the name service",
-        ),
+        _ if text.contains("lookup address") => {
+            (Trouble::Transient, text, "the host name does not resolve: check the URL and the name service")
+        }
         _ => (Trouble::Transient, text, ""),
     };
     (trouble, cause, hint)
@@ -187,9 +164,7 @@ fn find_io<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> Option<&'a i
         if let Some(found) = error.downcast_ref::<io::Error>() {
             return Some(found);
         }
-        if let Some(shared) =
-            error.downcast_ref::<std::sync::Arc<dyn std::error::Error + Send + Sync>>()
-        {
+        if let Some(shared) = error.downcast_ref::<std::sync::Arc<dyn std::error::Error + Send + Sync>>() {
             return shared.downcast_ref::<io::Error>();
         }
         error = error.source()?;
@@ -215,26 +190,14 @@ mod tests {
         ];
         for code in transient {
             let (kind, hint) = judge_code(code, "");
-            assert_eq!(
-                (kind, hint.is_empty()),
-                (Trouble::Transient, false),
-                "{code}"
-            );
+            assert_eq!((kind, hint.is_empty()), (Trouble::Transient, false), "{code}");
         }
         for code in ["NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "MOVED"] {
             let (kind, hint) = judge_code(code, "");
-            assert_eq!(
-                (kind, hint.is_empty()),
-                (Trouble::Permanent, false),
-                "{code}"
-            );
+            assert_eq!((kind, hint.is_empty()), (Trouble::Permanent, false), "{code}");
         }
         assert_eq!(
-            judge_code(
-                "ERR",
-                "unknown command 'EVAL_RO', with args beginning with: "
-            )
-            .0,
+            judge_code("ERR", "unknown command 'EVAL_RO', with args beginning with: ").0,
             Trouble::Permanent
         );
         assert_eq!(judge_code("ERR", "something new").0, Trouble::Transient);
@@ -246,9 +209,6 @@ mod tests {
         let error = from_redis("redis://h:1", "connect", "", &refused);
         assert!(error.is_transient());
         let text = error.to_string();
-        assert!(
-            text.contains("redis://h:1") && text.contains("remedy: nothing listens"),
-            "{text}"
-        );
+        assert!(text.contains("redis://h:1") && text.contains("remedy: nothing listens"), "{text}");
     }
 }
