@@ -3,9 +3,13 @@
 mod checksum;
 mod context;
 mod contract;
+mod dlq;
 mod output;
 mod produce;
+mod request;
 mod run;
+mod seed;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,8 +60,11 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Status(status::Arguments),
+    Seed(seed::Arguments),
     Produce(produce::Arguments),
     Checksum(checksum::Arguments),
+    Dlq(dlq::Arguments),
     Contract(contract::Arguments),
 }
 
@@ -96,8 +103,11 @@ pub fn main() -> ExitCode {
     let Cli { shared, command } = Cli::parse();
     let result = match command {
         Command::Run(arguments) => run::run(&shared, &arguments),
+        Command::Status(arguments) => status::run(&shared, &arguments),
+        Command::Seed(arguments) => seed::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
+        Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
     };
     match result {
