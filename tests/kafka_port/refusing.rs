@@ -235,10 +235,7 @@ fn a_topic_that_was_re_created_is_refused_though_the_offset_exists() {
     log.assign(&[(at(&topic, 0), 0)]).unwrap();
     read_to_end(&mut log, 1);
     recreate(&cluster, &topic, 80);
-    for error in [
-        log.partitions().unwrap_err(),
-        log.assign(&[(at(&topic, 0), 50)]).unwrap_err(),
-    ] {
+    for error in [log.partitions().unwrap_err(), log.assign(&[(at(&topic, 0), 50)]).unwrap_err()] {
         assert!(!error.is_transient(), "{error}");
         for part in [&topic, &id, "re-created"] {
             assert!(error.to_string().contains(part), "{part} in {error}");

@@ -54,11 +54,7 @@ struct Stopped {
 enum Seen {
     Delivered,
     Nothing,
-    Failed {
-        slot: Option<usize>,
-        code: Code,
-        text: String,
-    },
+    Failed { slot: Option<usize>, code: Code, text: String },
 }
 
 impl KafkaLog {
@@ -118,22 +114,10 @@ impl KafkaLog {
     }
 
     fn assign_from_slots(&mut self) -> PortResult<()> {
-        let from: Vec<_> = self
-            .slots
-            .iter()
-            .map(|slot| (slot.place.clone(), slot.next_offset))
-            .collect();
+        let from: Vec<_> = self.slots.iter().map(|slot| (slot.place.clone(), slot.next_offset)).collect();
         self.native.assign(&from).map_err(|code| {
-            let names: Vec<_> = from
-                .iter()
-                .map(|(place, at)| format!("{place}@{at}"))
-                .collect();
-            code.at(format!(
-                "cannot read {} from {}: {}",
-                names.join(", "),
-                self.brokers(),
-                code.text()
-            ))
+            let names: Vec<_> = from.iter().map(|(place, at)| format!("{place}@{at}")).collect();
+            code.at(format!("cannot read {} from {}: {}", names.join(", "), self.brokers(), code.text()))
         })?;
         self.assign_again = false;
         Ok(())
@@ -148,10 +132,7 @@ impl KafkaLog {
         let mut delivered = 0;
         while delivered < records_max {
             let (slots, places) = (&mut self.slots, &mut self.places);
-            match self
-                .native
-                .next(|message| see(&message, slots, places, sink))
-            {
+            match self.native.next(|message| see(&message, slots, places, sink)) {
                 None => break,
                 Some(Seen::Nothing) => {}
                 Some(Seen::Delivered) => delivered += 1,
@@ -186,10 +167,7 @@ fn see(
     }
     if message.code != Code(0) {
         slot.next_offset = message.offset;
-        sink(LogItem::End {
-            slot: index,
-            next_offset: message.offset,
-        });
+        sink(LogItem::End { slot: index, next_offset: message.offset });
         return Seen::Delivered;
     }
     slot.next_offset = message.offset + 1;
@@ -215,11 +193,7 @@ fn failed(message: &NativeMessage<'_>, slot: Option<usize>) -> Seen {
     if slot.is_none() && message.topic_handle != 0 {
         return Seen::Nothing; // of a partition that is no longer read
     }
-    Seen::Failed {
-        slot,
-        code: message.code,
-        text,
-    }
+    Seen::Failed { slot, code: message.code, text }
 }
 
 impl Log for KafkaLog {
@@ -227,10 +201,9 @@ impl Log for KafkaLog {
         let mut found = Vec::new();
         for topic in &self.topics.clone() {
             let present = self.partitions_of(topic)?;
-            found.extend(present.into_iter().map(|partition| TopicPartition {
-                topic: topic.clone(),
-                partition,
-            }));
+            found.extend(
+                present.into_iter().map(|partition| TopicPartition { topic: topic.clone(), partition }),
+            );
         }
         found.sort();
         Ok(found)
@@ -263,15 +236,9 @@ impl Log for KafkaLog {
         self.forget_assignment();
         // librdkafka would wait for a missing partition without a word.
         self.check_partitions(from)?;
-        self.slots = from
-            .iter()
-            .map(|(place, offset)| Slot {
-                place: place.clone(),
-                next_offset: *offset,
-            })
-            .collect();
-        self.assign_from_slots()
-            .inspect_err(|_| self.forget_assignment())
+        self.slots =
+            from.iter().map(|(place, offset)| Slot { place: place.clone(), next_offset: *offset }).collect();
+        self.assign_from_slots().inspect_err(|_| self.forget_assignment())
     }
 
     fn poll(

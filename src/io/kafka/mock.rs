@@ -32,11 +32,7 @@ impl MockKafka {
     /// Settings that reach it. The mock cannot tell topic ids (it has no controller to ask). It does
     /// not wake a waiting fetch when a record arrives, so the wait is the latency, and is kept short.
     pub fn settings(&self, group: &str) -> KafkaSettings {
-        KafkaSettings {
-            fetch_wait_max_ms: 5,
-            topic_check_ms: 0,
-            ..KafkaSettings::new(self.brokers(), group)
-        }
+        KafkaSettings { fetch_wait_max_ms: 5, topic_check_ms: 0, ..KafkaSettings::new(self.brokers(), group) }
     }
 
     pub fn create_topic(&self, topic: &str, partitions: i32) -> PortResult<()> {
@@ -47,15 +43,11 @@ impl MockKafka {
 
     /// Stops answering, as a broker whose machine is gone, until [`come_back`](Self::come_back).
     pub fn go_away(&self) -> PortResult<()> {
-        self.cluster
-            .broker_down(-1)
-            .map_err(|error| failed(&error, "stop"))
+        self.cluster.broker_down(-1).map_err(|error| failed(&error, "stop"))
     }
 
     pub fn come_back(&self) -> PortResult<()> {
-        self.cluster
-            .broker_up(-1)
-            .map_err(|error| failed(&error, "come back"))
+        self.cluster.broker_up(-1).map_err(|error| failed(&error, "come back"))
     }
 
     /// Answers the next `times` fetches with "offset out of range", whatever they ask for.

@@ -145,24 +145,12 @@ impl NativeConsumer {
             native::rd_kafka_conf_set_error_cb(prepared.ptr(), Some(on_error));
             native::rd_kafka_conf_set_log_cb(prepared.ptr(), Some(on_log));
         }
-        let client = Client::new(
-            config,
-            prepared,
-            RDKafkaType::RD_KAFKA_CONSUMER,
-            Witness::default(),
-        )?;
+        let client = Client::new(config, prepared, RDKafkaType::RD_KAFKA_CONSUMER, Witness::default())?;
         // SAFETY: the client is a live consumer.
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
-        let queue = NonNull::new(queue).ok_or_else(|| {
-            KafkaError::ClientCreation("no consumer queue: group.id is empty".into())
-        })?;
-        Ok(NativeConsumer {
-            batch: Vec::new(),
-            at: 0,
-            queue,
-            question: None,
-            client,
-        })
+        let queue = NonNull::new(queue)
+            .ok_or_else(|| KafkaError::ClientCreation("no consumer queue: group.id is empty".into()))?;
+        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, question: None, client })
     }
 
     pub(super) fn client(&self) -> &Client<Witness> {
@@ -184,10 +172,7 @@ impl NativeConsumer {
         done(code)
     }
 
-    pub(super) fn commit_without_waiting(
-        &self,
-        next: &[(TopicPartition, i64)],
-    ) -> Result<(), Code> {
+    pub(super) fn commit_without_waiting(&self, next: &[(TopicPartition, i64)]) -> Result<(), Code> {
         let list = partition_list(next)?;
         // SAFETY: client and list are alive; the list is copied.
         let code = unsafe { native::rd_kafka_commit(self.client.native_ptr(), list.ptr(), 1) };
@@ -234,10 +219,8 @@ impl NativeConsumer {
         // returns (or -1 and none), and each is then ours to destroy.
         unsafe {
             let free = self.batch.as_mut_ptr().add(held);
-            let count =
-                native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
-            self.batch
-                .set_len(held + usize::try_from(count).unwrap_or(0));
+            let count = native::rd_kafka_consume_batch_queue(self.queue.as_ptr(), wait_ms, free, most);
+            self.batch.set_len(held + usize::try_from(count).unwrap_or(0));
         }
     }
 
@@ -353,10 +336,7 @@ unsafe extern "C" fn on_error(
     }
     // SAFETY: the opaque pointer is the client's witness; the reason is a C string that lives for the call.
     let (witness, reason) = unsafe { (&*witness.cast::<Witness>(), CStr::from_ptr(reason)) };
-    witness.note(Noted {
-        code: Code(code),
-        reason: reason.to_string_lossy().into_owned(),
-    });
+    witness.note(Noted { code: Code(code), reason: reason.to_string_lossy().into_owned() });
 }
 
 unsafe extern "C" fn on_log(

@@ -27,8 +27,7 @@ const NO_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
 pub(super) const INVALID: Code = Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR__INVALID_ARG as i32);
 pub(super) const TIMED_OUT: Code = Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR__TIMED_OUT as i32);
-pub(super) const UNKNOWN: Code =
-    Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32);
+pub(super) const UNKNOWN: Code = Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32);
 
 /// The partitions that a topic has now.
 ///
@@ -81,9 +80,7 @@ unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>
     unsafe {
         let count = usize::try_from((*topic).partition_cnt).unwrap_or(0);
         let first = (*topic).partitions;
-        Ok((0..count)
-            .map(|index| ptr::addr_of!((*first.add(index)).id).read())
-            .collect())
+        Ok((0..count).map(|index| ptr::addr_of!((*first.add(index)).id).read()).collect())
     }
 }
 
@@ -98,25 +95,17 @@ pub(super) type Answer = Result<Vec<Result<Topic, (String, Code)>>, Code>;
 impl Question {
     /// # Safety
     /// `client` must be alive, and outlive the question.
-    pub(super) unsafe fn ask(
-        client: *mut RDKafka,
-        topics: &[&str],
-        wait: Duration,
-    ) -> Result<Self, Code> {
-        let names: Vec<CString> = topics
-            .iter()
-            .map(|name| CString::new(*name).map_err(|_| INVALID))
-            .collect::<Result<_, _>>()?;
+    pub(super) unsafe fn ask(client: *mut RDKafka, topics: &[&str], wait: Duration) -> Result<Self, Code> {
+        let names: Vec<CString> =
+            topics.iter().map(|name| CString::new(*name).map_err(|_| INVALID)).collect::<Result<_, _>>()?;
         let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
         // SAFETY: the names outlive the collection, which copies them, as the request copies collection and
         // options; what was made is given back. A time-out that is refused leaves the default.
         unsafe {
             let queue = NonNull::new(native::rd_kafka_queue_new(client)).ok_or(INVALID)?;
-            let collection = native::rd_kafka_TopicCollection_of_topic_names(
-                pointers.as_mut_ptr(),
-                pointers.len(),
-            );
+            let collection =
+                native::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
             let options = native::rd_kafka_AdminOptions_new(
                 client,
                 native::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
@@ -167,17 +156,13 @@ unsafe fn read_answer(event: *mut native::rd_kafka_event_t) -> Answer {
         }
         let mut count = 0;
         let topics = native::rd_kafka_DescribeTopics_result_topics(result, &mut count);
-        Ok((0..count)
-            .map(|index| read_topic(*topics.add(index)))
-            .collect())
+        Ok((0..count).map(|index| read_topic(*topics.add(index))).collect())
     }
 }
 
 /// # Safety
 /// `topic` must belong to an event that is alive.
-unsafe fn read_topic(
-    topic: *const native::rd_kafka_TopicDescription_t,
-) -> Result<Topic, (String, Code)> {
+unsafe fn read_topic(topic: *const native::rd_kafka_TopicDescription_t) -> Result<Topic, (String, Code)> {
     // SAFETY: name, error and id belong to the topic; name and id are C strings.
     unsafe {
         let name = CStr::from_ptr(native::rd_kafka_TopicDescription_name(topic));

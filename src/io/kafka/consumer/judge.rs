@@ -41,10 +41,7 @@ impl KafkaLog {
 
     pub(super) fn stop(&mut self, error: PortError) -> PortError {
         if error.kind == Trouble::Permanent {
-            self.stopped = Some(Stopped {
-                what: error.what.clone(),
-                hint: error.hint.clone(),
-            });
+            self.stopped = Some(Stopped { what: error.what.clone(), hint: error.hint.clone() });
         }
         error
     }
@@ -95,8 +92,8 @@ impl KafkaLog {
 
     /// The error of one partition, or of none in particular.
     pub(super) fn judge(&mut self, slot: Option<usize>, code: Code, text: &str) -> PortError {
-        let out_of_range = code.is(RDKafkaErrorCode::AutoOffsetReset)
-            || code.is(RDKafkaErrorCode::OffsetOutOfRange);
+        let out_of_range =
+            code.is(RDKafkaErrorCode::AutoOffsetReset) || code.is(RDKafkaErrorCode::OffsetOutOfRange);
         if let (Some(slot), true) = (slot, out_of_range) {
             let error = self.judge_offset(slot, text);
             return self.stop(error);
@@ -114,16 +111,11 @@ impl KafkaLog {
         let worst = noted
             .iter()
             .find(|noted| noted.code.is_about_identity())
-            .or_else(|| {
-                noted
-                    .iter()
-                    .find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown))
-            })
+            .or_else(|| noted.iter().find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown)))
             .or(noted.first())?;
         let now = Instant::now();
-        let is_due = self
-            .told_at
-            .is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
+        let is_due =
+            self.told_at.is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
         if !is_due {
             return None;
         }
@@ -193,10 +185,7 @@ impl KafkaLog {
     /// others.
     fn check_id(&mut self, topic: &str, id: Option<&str>) -> PortResult<()> {
         let Some(id) = id else { return Ok(()) };
-        let first = self
-            .ids
-            .entry(Arc::from(topic))
-            .or_insert_with(|| id.to_string());
+        let first = self.ids.entry(Arc::from(topic)).or_insert_with(|| id.to_string());
         if first == id {
             return Ok(());
         }
@@ -223,17 +212,13 @@ impl KafkaLog {
             return None;
         }
         let now = Instant::now();
-        let is_due = self
-            .topics_asked_at
-            .is_none_or(|asked| now.duration_since(asked) >= self.settings.topic_check());
+        let is_due =
+            self.topics_asked_at.is_none_or(|asked| now.duration_since(asked) >= self.settings.topic_check());
         if is_due && !self.native.has_asked_topics() && !self.slots.is_empty() {
             self.topics_asked_at = Some(now);
             let topics: BTreeSet<&str> = self.slots.iter().map(|slot| &*slot.place.topic).collect();
             let topics: Vec<&str> = topics.into_iter().collect();
-            if let Err(code) = self
-                .native
-                .ask_topics(&topics, self.settings.request_timeout())
-            {
+            if let Err(code) = self.native.ask_topics(&topics, self.settings.request_timeout()) {
                 tracing::debug!(reason = %code.text(), "cannot ask whether the topics are the same");
             }
         }
