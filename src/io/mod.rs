@@ -4,5 +4,6 @@
 pub mod clock;
 pub mod kafka;
 pub mod redis;
+pub mod rows;
 pub mod sqlite;
 pub mod twin;

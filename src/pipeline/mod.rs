@@ -2,6 +2,7 @@
 //! `ports`, so that the same code runs on real servers and in tests that hold every clock and every fault.
 
 pub mod ingest;
+pub mod maintain;
 pub mod publish;
 pub mod read;
 pub mod requests;

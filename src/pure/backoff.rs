@@ -56,11 +56,11 @@ mod tests {
     fn fifty_seconds_of_failures_take_fewer_than_twenty_attempts() {
         let backoff = Backoff::default();
         let mut waited = 0;
-        let mut attempts = 1;
+        let mut attempts = 0;
         while waited < 50_000 {
+            attempts += 1;
             let full = backoff.delay_ms(attempts, 0);
             waited += backoff.delay_ms(attempts, full / 5);
-            attempts += 1;
         }
         assert!(attempts < 20, "{attempts}");
     }

@@ -16,7 +16,7 @@ use crate::pure::schema::Table;
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
 use envelope::{Envelope, EnvelopeSeed};
-use scalar::{Raw, check};
+pub use scalar::{Mistake, column_value};
 
 /// Where the order of a key's events comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,21 +112,10 @@ impl NativeDecoder {
         let mut parts = Vec::with_capacity(self.table.key.len());
         for &column in &self.table.key {
             let column = &self.table.columns[column];
-            let raw = match object.get(&*column.name) {
-                None => {
-                    return Err(fail(
-                        Reason::MissingField,
-                        format!("message key: {} is missing", column.name),
-                    ));
-                }
-                Some(serde_json::Value::String(text)) => Raw::Text(text.as_str().into()),
-                Some(serde_json::Value::Number(number)) => {
-                    number.as_i64().map(Raw::Integer).unwrap_or(Raw::OutOfRange)
-                }
-                Some(serde_json::Value::Null) => Raw::Null,
-                Some(_) => Raw::Other,
-            };
-            let value = check(column, raw)
+            let found = object.get(&*column.name).ok_or_else(|| {
+                fail(Reason::MissingField, format!("message key: {} is missing", column.name))
+            })?;
+            let value = column_value(column, found)
                 .map_err(|(reason, detail)| fail(reason, format!("message key: {detail}")))?;
             parts.push(value);
         }

@@ -14,6 +14,8 @@ mod mock;
 mod native;
 mod producer;
 mod properties;
+mod slots;
+mod topics;
 mod trouble;
 
 pub use admin::KafkaAdmin;

@@ -82,13 +82,14 @@ fn connection_info(settings: &RedisSettings) -> PortResult<ConnectionInfo> {
     Ok(info.set_redis_settings(redis))
 }
 
-/// The cause is left out where it could quote the URL.
+/// Of the cause only the fixed part is told: the rest could quote the URL.
 fn refused_settings(url: &str, error: &redis::RedisError) -> PortError {
-    PortError::permanent(format!("the Redis URL {} cannot be used: {}", redact_url(url), error.category()))
-        .with_hint(
-            "write redis://host:port/database, rediss:// for TLS or unix:///path; \
+    let cause = error.to_string();
+    let cause = cause.split(" - ").next().unwrap_or_default();
+    PortError::permanent(format!("the Redis URL {} cannot be used: {cause}", redact_url(url),)).with_hint(
+        "write redis://host:port/database, rediss:// for TLS or unix:///path; \
          put user and password into their own settings, or percent-encode them in the URL",
-        )
+    )
 }
 
 fn certificates(settings: &RedisSettings) -> PortResult<TlsCertificates> {

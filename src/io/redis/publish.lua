@@ -21,7 +21,25 @@ local first_row, last_row = 4, #KEYS
 local member_at = #meta + #':row:' + 1
 local chunk = 1000 -- arguments a call: Lua's stack is bounded
 
--- 1. The meta is ours, and shows the cursor that the batch was computed from.
+-- 1. The user may run every command that follows (for the keys, EVAL itself has checked that).
+local function may(...)
+  if not redis.acl_check_cmd(...) then
+    local asked = { ... }
+    error({ err = 'NOPERM the publish script may not run ' .. asked[1] .. ' on key ' .. asked[2] })
+  end
+end
+
+may('TYPE', meta)
+may('HMGET', meta, 'f')
+may('ZCARD', index)
+may('XADD', changes, '*', 'f', 'v')
+may('ZADD', index, '0', 'm')
+may('ZREM', index, 'm')
+may('HSET', meta, 'f', 'v')
+may('HINCRBY', meta, 'beat', '1')
+if last_row >= first_row then may('UNLINK', KEYS[first_row]) end
+
+-- 2. The meta is ours, and shows the cursor that the batch was computed from.
 local function wrong_type(key, expected)
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= expected then return { 'type', key, found } end
@@ -39,7 +57,7 @@ for i = 1, 4 do
 end
 if differs then return { 'cursor', now[1], now[2], now[3], now[4] } end
 
--- 2. The other keys are ours, and no index entry was lost.
+-- 3. The other keys are ours, and no index entry was lost.
 refused = wrong_type(index, 'zset') or wrong_type(changes, 'stream')
 if refused then return refused end
 
@@ -47,21 +65,6 @@ local function count_of_index() return string.format('%.0f', redis.call('ZCARD',
 
 local counted, told_count = count_of_index(), now[5] or '0'
 if ARGV[5] == '1' and counted ~= told_count then return { 'count', counted, told_count } end
-
--- 3. The user may run all commands that follow (for the keys, EVAL itself has checked that).
-local function may(...)
-  if not redis.acl_check_cmd(...) then
-    local asked = { ... }
-    error({ err = 'NOPERM the publish script may not run ' .. asked[1] .. ' on key ' .. asked[2] })
-  end
-end
-
-may('HSET', meta, 'f', 'v')
-may('HINCRBY', meta, 'beat', '1')
-may('ZADD', index, '0', 'm')
-may('ZREM', index, 'm')
-may('XADD', changes, '*', 'f', 'v')
-if last_row >= first_row then may('UNLINK', KEYS[first_row]) end
 
 -- 4. The stream of changes first: of the writes, the one that a damaged key could still refuse.
 if ARGV[7] ~= '' and ARGV[6] ~= '0' then

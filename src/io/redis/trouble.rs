@@ -57,10 +57,14 @@ fn judge(error: &RedisError) -> Judgement {
 
 /// Code and text of what the server answered; the first failed command's where there were several.
 fn server_error(error: &RedisError) -> Option<(String, String)> {
-    let errors = error.clone().into_server_errors()?;
-    let (_, first) = errors.first()?;
-    let detail = first.details().unwrap_or_default();
-    Some((first.code().to_owned(), detail.to_owned()))
+    if let Some(errors) = error.clone().into_server_errors() {
+        let (_, first) = errors.first()?;
+        let detail = first.details().unwrap_or_default();
+        return Some((first.code().to_owned(), detail.to_owned()));
+    }
+    // What the client made of an answer while it was connecting.
+    let detail = error.detail().unwrap_or_default();
+    error.code().map(|code| (code.to_owned(), detail.to_owned()))
 }
 
 fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
@@ -107,6 +111,7 @@ fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
             Permanent,
             "somebody else wrote this key: find out who, then delete it, and the view is published again",
         ),
+        "ERR" if detail.contains("user executing the script can't") => judge_code("NOPERM", ""),
         "ERR" if detail.contains("unknown command") => {
             (Permanent, "driftless needs Redis 7.0 or later with scripting, under the commands' own names")
         }
@@ -127,7 +132,8 @@ fn judge_io(error: &RedisError) -> Judgement {
         _ if error.is_timeout() => (
             Trouble::Transient,
             "no answer within the time limit".to_owned(),
-            "see whether the server is overloaded or the network slow; the connect and response time-outs are settings",
+            "see whether the server is overloaded or the network slow (the time-outs are settings); \
+             a server without TLS leaves rediss:// without an answer too",
         ),
         _ if error.is_connection_refusal() => (
             Trouble::Transient,

@@ -11,8 +11,8 @@ use crate::pure::schema::{Column, ColumnType};
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
 
-/// What was wrong, and in which field.
-pub(super) type Mistake = (Reason, String);
+/// What is wrong with a value, and its stable code.
+pub type Mistake = (Reason, String);
 /// A scalar as JSON had it, not yet judged.
 pub(super) enum Raw<'de> {
     Null,
@@ -21,6 +21,18 @@ pub(super) enum Raw<'de> {
     Fraction,
     Text(Cow<'de, str>),
     Other,
+}
+
+impl Raw<'_> {
+    /// A whole number that a double holds exactly was meant as one (1e3); any other was not.
+    fn of_double(number: f64) -> Self {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match number {
+            _ if number.abs() >= EXACT => Raw::OutOfRange,
+            _ if number.fract() == 0.0 => Raw::Integer(number as i64),
+            _ => Raw::Fraction,
+        }
+    }
 }
 
 /// Judges a scalar by the column it is for.
@@ -54,6 +66,21 @@ pub(super) fn check(column: &Column, raw: Raw<'_>) -> Result<Value, Mistake> {
         }
         (Raw::Other, _) => Err(wrong("no plain value")),
     }
+}
+
+/// A JSON value as a column's value, or why it cannot be one.
+pub fn column_value(column: &Column, json: &serde_json::Value) -> Result<Value, Mistake> {
+    let raw = match json {
+        serde_json::Value::Null => Raw::Null,
+        serde_json::Value::String(text) => Raw::Text(text.as_str().into()),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(number), _) => Raw::Integer(number),
+            (None, Some(number)) => Raw::of_double(number),
+            (None, None) => Raw::OutOfRange,
+        },
+        _ => Raw::Other,
+    };
+    check(column, raw)
 }
 
 /// Exactly `YYYY-MM-DD`, and a day that the calendar has.
@@ -140,13 +167,7 @@ impl<'de> serde::Deserialize<'de> for Raw<'de> {
                 Ok(i64::try_from(number).map_or(Raw::OutOfRange, Raw::Integer))
             }
             fn visit_f64<E>(self, number: f64) -> Result<Raw<'de>, E> {
-                // A whole number that a double holds exactly was meant as one (1e3); any other was not.
-                const EXACT: f64 = 9_007_199_254_740_992.0;
-                Ok(match number {
-                    _ if number.abs() >= EXACT => Raw::OutOfRange,
-                    _ if number.fract() == 0.0 => Raw::Integer(number as i64),
-                    _ => Raw::Fraction,
-                })
+                Ok(Raw::of_double(number))
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Raw<'de>, E> {
                 Ok(Raw::Text(Cow::Borrowed(text)))

@@ -1,0 +1,184 @@
+//! From arguments to a checked configuration and opened ports: what the commands have in common.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{CommandError, Shared};
+use crate::config::{self, Config, ConfigError, Overrides, Settings, load_catalog};
+use crate::io::clock::SystemClock;
+use crate::io::kafka::{KafkaLog, KafkaSettings};
+use crate::io::redis::{RedisSettings, RedisStore};
+use crate::io::sqlite::{BaseSettings, SqliteReader, SqliteWriter};
+use crate::pipeline::maintain::MaintainSettings;
+use crate::pipeline::publish::PublishSettings;
+use crate::pipeline::read::ReadSettings;
+use crate::ports::{Clock, PortResult};
+use crate::pure::backoff::Backoff;
+use crate::pure::catalog::Catalog;
+use crate::pure::secret::Secret;
+
+/// A checked configuration and what follows from it.
+#[derive(Clone)]
+pub struct Context {
+    pub config: Config,
+    pub catalog: Arc<Catalog>,
+    pub clock: Arc<dyn Clock>,
+    redis_password: Option<Secret>,
+    kafka_password: Option<Secret>,
+}
+
+/// The overrides of environment and arguments.
+pub fn overrides(shared: &Shared) -> Result<Overrides, CommandError> {
+    let mut overrides = config::environment(std::env::vars());
+    for argument in &shared.set {
+        overrides.set(argument)?;
+    }
+    Ok(overrides)
+}
+
+impl Context {
+    /// Loads and checks everything; touches nothing.
+    pub fn load(shared: &Shared) -> Result<Context, CommandError> {
+        Self::of(Config::load(shared.config.as_deref(), &overrides(shared)?)?)
+    }
+
+    /// From a configuration that is at hand.
+    pub fn of(config: Config) -> Result<Context, CommandError> {
+        let catalog = Arc::new(load_catalog(&config)?);
+        Self::with_catalog(config, catalog)
+    }
+
+    pub fn with_catalog(config: Config, catalog: Arc<Catalog>) -> Result<Context, CommandError> {
+        Ok(Context {
+            catalog,
+            config,
+            clock: Arc::new(SystemClock::default()),
+            redis_password: secret("DRIFTLESS_REDIS_PASSWORD")?,
+            kafka_password: secret("DRIFTLESS_KAFKA_PASSWORD")?,
+        })
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.config.settings
+    }
+
+    pub fn base_settings(&self) -> BaseSettings {
+        let base = &self.settings().base;
+        BaseSettings {
+            path: base.path.clone(),
+            generation: base.generation.clone(),
+            synchronous_full: base.synchronous == config::Synchronous::Full,
+            cache_kib: base.cache_mib * 1024,
+            history_changes_max: base.history_changes_max,
+            wal_checkpoint_bytes: base.wal_checkpoint_mib * 1024 * 1024,
+        }
+    }
+
+    pub fn kafka_settings(&self) -> KafkaSettings {
+        let kafka = &self.settings().kafka;
+        let mut properties = kafka.properties.clone();
+        if let Some(password) = &self.kafka_password {
+            properties.insert("sasl.password".to_owned(), password.expose().to_owned());
+        }
+        KafkaSettings {
+            fetch_wait_max_ms: kafka.fetch_wait_max_ms,
+            queued_min_messages: kafka.queued_records,
+            queued_max_kbytes: kafka.queued_kib,
+            properties,
+            ..KafkaSettings::new(kafka.brokers.clone(), kafka.group.clone())
+        }
+    }
+
+    pub fn redis_settings(&self) -> RedisSettings {
+        let redis = &self.settings().redis;
+        RedisSettings {
+            url: redis.url.clone(),
+            username: redis.username.clone(),
+            password: self.redis_password.clone(),
+            prefix: redis.prefix.clone(),
+            connect_timeout_ms: redis.connect_timeout_ms,
+            response_timeout_ms: redis.response_timeout_ms,
+            changes_max: redis.changes_max,
+            tls_ca_file: redis.tls_ca_file.clone(),
+            tls_cert_file: redis.tls_cert_file.clone(),
+            tls_key_file: redis.tls_key_file.clone(),
+        }
+    }
+
+    pub fn maintain_settings(&self, once: bool) -> MaintainSettings {
+        let settings = self.settings();
+        let maintain = &settings.maintain;
+        let millis = std::time::Duration::from_millis;
+        MaintainSettings {
+            read: ReadSettings {
+                batch_records_max: maintain.read_records_max,
+                partition_refresh: millis(settings.kafka.partition_refresh_ms),
+            },
+            publish: PublishSettings {
+                groups_per_script_max: maintain.groups_per_script_max,
+                beat_ms: maintain.beat_ms,
+                takeover_ms: maintain.takeover_ms,
+            },
+            read_batches_max: maintain.read_batches_max,
+            commit_records_max: maintain.commit_records_max,
+            confirm: millis(maintain.confirm_ms),
+            backoff: Backoff { cap_ms: maintain.backoff_max_ms, ..Backoff::default() },
+            once,
+            random: rand::random(),
+        }
+    }
+
+    pub fn open_log(&self) -> PortResult<KafkaLog> {
+        let topics: Vec<String> = self.catalog.topics.iter().map(|topic| topic.name.to_string()).collect();
+        KafkaLog::open(&self.kafka_settings(), &topics)
+    }
+
+    pub fn open_store(&self) -> PortResult<RedisStore> {
+        RedisStore::new(&self.redis_settings())
+    }
+
+    pub fn open_writer(&self) -> PortResult<SqliteWriter> {
+        SqliteWriter::open(&self.base_settings(), &self.catalog, rand::random(), self.clock.wall_ms())
+    }
+
+    pub fn open_reader(&self) -> PortResult<SqliteReader> {
+        SqliteReader::open(&self.base_settings(), &self.catalog)
+    }
+
+    /// The view named, or the only one.
+    pub fn view(&self, object: Option<&str>) -> Result<usize, CommandError> {
+        let names: Vec<&str> = self.catalog.views.iter().map(|entry| entry.view.object.as_str()).collect();
+        match object {
+            Some(object) => self.catalog.view(object).ok_or_else(|| {
+                CommandError::usage(
+                    format!("there is no view {object}"),
+                    format!("name one of: {}", names.join(", ")),
+                )
+            }),
+            None if names.len() == 1 => Ok(0),
+            None => Err(CommandError::usage(
+                "there are several views",
+                format!("name one with --view: {}", names.join(", ")),
+            )),
+        }
+    }
+}
+
+/// A secret from a variable, or from the file that `<variable>_FILE` names. Never an argument: those are seen
+/// by everybody on the machine.
+fn secret(variable: &str) -> Result<Option<Secret>, CommandError> {
+    if let Ok(text) = std::env::var(variable) {
+        return Ok(Some(Secret::new(text)));
+    }
+    let Ok(file) = std::env::var(format!("{variable}_FILE")) else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(Path::new(&file)).map_err(|error| {
+        ConfigError::new(
+            format!("environment {variable}_FILE"),
+            format!("{file}: {error}"),
+            "name a readable file that holds the secret alone",
+        )
+    })?;
+    Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))))
+}

@@ -1,0 +1,118 @@
+//! The maintainer: reader, writer, publisher and prober, each on a thread of its own, joined by bounded queues
+//! and one shared board of numbers. Owns no server; a test or a command hands it the ports and the stop flag.
+//!
+//! ```text
+//! reader ──batches──▶ writer ──wake──▶ publisher
+//!                       ▲                  ▲
+//!                       └──── prober ──────┘   asks for the ends of the log
+//! ```
+
+mod board;
+mod prober;
+mod publisher;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use board::{Board, Numbers, ViewNumbers};
+
+use crate::pipeline::publish::PublishSettings;
+use crate::pipeline::read::ReadSettings;
+use crate::ports::{BaseReader, BaseWriter, Clock, Log, PortError, PortResult, ViewStore};
+use crate::pure::backoff::Backoff;
+use crate::pure::catalog::Catalog;
+
+/// The world that a maintainer works on.
+pub struct Ports<'a> {
+    pub log: &'a mut dyn Log,
+    /// A second client of the same log: asks for ends and tells lag tools how far the base is.
+    pub ends: &'a mut dyn Log,
+    pub base: &'a mut dyn BaseWriter,
+    pub reader: &'a mut dyn BaseReader,
+    pub store: &'a mut dyn ViewStore,
+    pub clock: Arc<dyn Clock>,
+    /// Keeps the base's WAL small; called often, from a thread of its own.
+    pub checkpoint: &'a mut (dyn FnMut() + Send),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct MaintainSettings {
+    pub read: ReadSettings,
+    pub publish: PublishSettings,
+    /// Batches that wait between reader and writer.
+    pub read_batches_max: usize,
+    /// Records of one commit at most.
+    pub commit_records_max: usize,
+    pub confirm: Duration,
+    pub backoff: Backoff,
+    /// Read up to the end that the log has at the start, publish, and return.
+    pub once: bool,
+    /// Names publishes in parts and spreads waits.
+    pub random: u64,
+}
+
+/// How long an ending maintainer goes on trying to publish what it has committed.
+const LAST_PUBLISH: Duration = Duration::from_secs(3);
+/// How long `once` waits for a store that is away or shows somebody else's live cursor.
+const ONCE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Maintains until `stop` is set, or a trouble that stays. What has been read is committed and published
+/// before it returns.
+pub fn run(
+    ports: Ports<'_>,
+    catalog: &Arc<Catalog>,
+    settings: &MaintainSettings,
+    stop: &AtomicBool,
+    board: &Board,
+) -> PortResult<()> {
+    let Ports { log, ends, base, reader, store, clock, checkpoint } = ports;
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let publishing = std::thread::Builder::new()
+            .name("publisher".into())
+            .spawn_scoped(scope, || {
+                let result = publisher::run(reader, store, catalog, settings, &clock, board);
+                if result.is_err() {
+                    board.finish();
+                }
+                result
+            })
+            .map_err(thread_trouble)?;
+        let probing = std::thread::Builder::new()
+            .name("prober".into())
+            .spawn_scoped(scope, || prober::run(ends, &clock, settings.confirm, board, &ended))
+            .map_err(thread_trouble)?;
+        let checkpointing = std::thread::Builder::new()
+            .name("checkpointer".into())
+            .spawn_scoped(scope, || {
+                while !ended.load(Ordering::Relaxed) {
+                    checkpoint();
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            })
+            .map_err(thread_trouble)?;
+        let written = writer::run(log, base, catalog, settings, &clock, stop, board);
+        // Whatever was committed is published, within bounds; then the helpers end.
+        board.finish();
+        let published = join(publishing.join());
+        ended.store(true, Ordering::Relaxed);
+        board.wake();
+        let probed = join(probing.join());
+        join(checkpointing.join().map(Ok))?;
+        written.and(published).and(probed)
+    })
+}
+
+fn thread_trouble(error: std::io::Error) -> PortError {
+    PortError::permanent(format!("a thread cannot be started: {error}"))
+        .with_hint("raise the limit of processes of this user")
+}
+
+fn join(result: std::thread::Result<PortResult<()>>) -> PortResult<()> {
+    result.unwrap_or_else(|_| {
+        Err(PortError::permanent("a thread ended by a broken promise; its message is above")
+            .with_hint("this is a defect of driftless: report it with the log"))
+    })
+}

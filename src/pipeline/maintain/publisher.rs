@@ -1,0 +1,168 @@
+//! The publisher's thread: steps over all views, woken by commits. A store that is away stops publishing, never
+//! reading and committing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Board, LAST_PUBLISH, MaintainSettings, ONCE_PATIENCE, ViewNumbers};
+use crate::pipeline::publish::{Publisher, Step};
+use crate::ports::{BaseReader, Clock, PortError, PortResult, ViewStore};
+use crate::pure::catalog::Catalog;
+use crate::pure::publish::PublishReply;
+
+/// A view's publisher and when it may be tried again.
+struct Worker {
+    publisher: Publisher,
+    failures: u32,
+    not_before: Instant,
+    /// Everything committed is shown.
+    done: bool,
+}
+
+pub(super) fn run(
+    base: &mut dyn BaseReader,
+    store: &mut dyn ViewStore,
+    catalog: &Arc<Catalog>,
+    settings: &MaintainSettings,
+    clock: &Arc<dyn Clock>,
+    board: &Board,
+) -> PortResult<()> {
+    let mut workers: Vec<Worker> = (0..catalog.views.len())
+        .map(|view| Worker {
+            publisher: Publisher::new(
+                catalog.clone(),
+                view,
+                clock.clone(),
+                settings.publish,
+                settings.random.wrapping_add(view as u64),
+            ),
+            failures: 0,
+            not_before: Instant::now(),
+            done: false,
+        })
+        .collect();
+    board.update(|numbers| {
+        numbers.views = workers
+            .iter()
+            .map(|worker| ViewNumbers {
+                object: worker.publisher.object().to_owned(),
+                ..ViewNumbers::default()
+            })
+            .collect();
+    });
+    let mut seen = 0;
+    let mut ending: Option<Instant> = None;
+    loop {
+        let finished = board.is_finished();
+        if let Some(probe) = board.take_probe_for_publisher() {
+            for worker in &mut workers {
+                worker.publisher.note_probe(probe.clone());
+            }
+        }
+        // 1. Each view that may be tried.
+        for (view, worker) in workers.iter_mut().enumerate() {
+            if Instant::now() >= worker.not_before {
+                step(worker, view, base, store, settings, board)?;
+            }
+        }
+        // 2. The end: once everything is shown, or there is no more time.
+        if finished {
+            let since = *ending.get_or_insert_with(Instant::now);
+            let patience = if settings.once { ONCE_PATIENCE } else { LAST_PUBLISH };
+            if workers.iter().all(|worker| worker.done) {
+                return Ok(());
+            }
+            if since.elapsed() > patience {
+                return give_up(settings, board);
+            }
+        }
+        // 3. Until something is new, or a view may be tried again.
+        let now = Instant::now();
+        let busy = workers.iter().any(|worker| !worker.done && worker.not_before <= now);
+        if !busy {
+            let longest = if finished { 20 } else { settings.publish.beat_ms.min(100) };
+            seen = board.wait(seen, Duration::from_millis(longest));
+        }
+    }
+}
+
+fn step(
+    worker: &mut Worker,
+    view: usize,
+    base: &mut dyn BaseReader,
+    store: &mut dyn ViewStore,
+    settings: &MaintainSettings,
+    board: &Board,
+) -> PortResult<()> {
+    let result = worker.publisher.step(base, store);
+    let mut waits = String::new();
+    let mut groups = 0;
+    worker.done = false;
+    match result {
+        Ok(Step::Idle | Step::Beat) => {
+            worker.failures = 0;
+            worker.done = true;
+        }
+        Ok(Step::Published { groups: published, version, parts }) => {
+            tracing::debug!(view = worker.publisher.object(), groups = published, %version, parts, "published");
+            worker.failures = 0;
+            groups = published;
+        }
+        Ok(Step::Standby) => {
+            waits = "standby: another maintainer publishes the view, or this one is behind it".to_owned();
+            delay(worker, 100);
+        }
+        Ok(Step::Refused(PublishReply::WrongType { key, found })) => {
+            waits = format!("the key {key} is a {found}, which driftless did not write; delete it");
+            tracing::error!(
+                view = worker.publisher.object(),
+                key,
+                found,
+                "a key of the view was overwritten; delete it"
+            );
+            back_off(worker, settings);
+        }
+        Ok(Step::Refused(_)) => back_off(worker, settings),
+        Err(error) if error.is_transient() => {
+            back_off(worker, settings);
+            tracing::warn!(view = worker.publisher.object(), attempt = worker.failures, %error, "publishing waits; reading goes on");
+            waits = error.to_string();
+        }
+        Err(error) => return Err(error),
+    }
+    board.update(|numbers| {
+        if let Some(shown) = numbers.views.get_mut(view) {
+            shown.waits = waits;
+            shown.groups_published += groups;
+            shown.publishes += u64::from(groups > 0);
+            shown.version = worker.publisher.version().map_or(shown.version, |version| version.0);
+        }
+    });
+    Ok(())
+}
+
+fn back_off(worker: &mut Worker, settings: &MaintainSettings) {
+    worker.failures += 1;
+    delay(worker, settings.backoff.delay_ms(worker.failures, settings.random));
+}
+
+fn delay(worker: &mut Worker, wait_ms: u64) {
+    worker.not_before = Instant::now() + Duration::from_millis(wait_ms);
+}
+
+/// What was committed is safe; `once` promised that it would be published as well.
+fn give_up(settings: &MaintainSettings, board: &Board) -> PortResult<()> {
+    let waits: Vec<String> = board
+        .numbers()
+        .views
+        .iter()
+        .filter(|view| !view.waits.is_empty())
+        .map(|view| format!("{}: {}", view.object, view.waits))
+        .collect();
+    let what = format!("everything is committed, but not published: {}", waits.join("; "));
+    if settings.once {
+        return Err(PortError::permanent(what).with_hint("mend what is said above and run it again"));
+    }
+    tracing::warn!("{what}; the next start publishes it");
+    Ok(())
+}

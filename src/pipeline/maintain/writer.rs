@@ -1,0 +1,195 @@
+//! The writer's thread: sessions of reading and applying. A passing trouble ends a session; the next one starts
+//! from what the base holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use super::prober::probe;
+use super::{Board, MaintainSettings};
+use crate::pipeline::ingest::Ingest;
+use crate::pipeline::read::{Batch, Item, Reader, plan_start};
+use crate::pipeline::requests;
+use crate::ports::{BaseWriter, Clock, Log, PortResult};
+use crate::pure::catalog::Catalog;
+use crate::pure::seq::TopicPartition;
+
+/// How long the writer waits for a batch before it looks for requests and probes.
+const IDLE_WAIT: Duration = Duration::from_millis(20);
+
+pub(super) fn run(
+    log: &mut dyn Log,
+    base: &mut dyn BaseWriter,
+    catalog: &Arc<Catalog>,
+    settings: &MaintainSettings,
+    clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
+    board: &Board,
+) -> PortResult<()> {
+    let mut failures = 0;
+    loop {
+        match session(log, base, catalog, settings, clock, stop, board) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_transient() && !stop.load(Ordering::Relaxed) && !board.is_finished() => {
+                failures += 1;
+                let wait = settings.backoff.delay_ms(failures, settings.random);
+                tracing::warn!(%error, wait_ms = wait, "reading starts again from the base");
+                board.update(|numbers| numbers.held_up = error.to_string());
+                std::thread::sleep(Duration::from_millis(wait));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn session(
+    log: &mut dyn Log,
+    base: &mut dyn BaseWriter,
+    catalog: &Arc<Catalog>,
+    settings: &MaintainSettings,
+    clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
+    board: &Board,
+) -> PortResult<()> {
+    // 1. Where the base stands, and where each partition starts.
+    let floors: Vec<_> = (0..catalog.tables.len())
+        .map(|table| Ok(base.table_state(table)?.floor))
+        .collect::<PortResult<_>>()?;
+    let known = base.partitions()?;
+    let planned = plan_start(log, catalog, &known, &floors)?;
+    let mut ingest = Ingest::open(base, catalog.clone(), clock.clone(), &planned)?;
+    show(board, &ingest, 0, 0);
+    let first = if settings.once {
+        let probe = probe(log, clock, &positions(&ingest), ingest.greatest())?;
+        board.put_probe(probe.clone());
+        Some(probe.ends)
+    } else {
+        None
+    };
+    // 2. Reading beside applying, joined by a bounded queue.
+    let reading_ends = AtomicBool::new(false);
+    let (sender, batches) = sync_channel(settings.read_batches_max);
+    std::thread::scope(|scope| {
+        let reading_ends = &reading_ends;
+        let reading = std::thread::Builder::new()
+            .name("reader".into())
+            .spawn_scoped(scope, {
+                let log = &mut *log;
+                move || {
+                    let mut reader = Reader::start(log, catalog.clone(), &planned, floors, settings.read)?;
+                    reader.run(&sender, reading_ends)
+                }
+            })
+            .map_err(super::thread_trouble)?;
+        let mut writing = Writing { ingest: &mut ingest, batches, settings, board };
+        let written = writing.run(first.as_deref(), stop);
+        reading_ends.store(true, Ordering::Relaxed);
+        let read = super::join(reading.join());
+        // What the reader had handed on is applied before the end.
+        let drained = if written.is_ok() { writing.drain() } else { Ok(()) };
+        written.and(drained).and(read)
+    })?;
+    // 3. Once: what was applied before the ends were asked for lifts the watermark of an ordered log.
+    if settings.once {
+        let probe = probe(log, clock, &positions(&ingest), ingest.greatest())?;
+        ingest.note_probe(probe);
+        ingest.apply(&[])?;
+        show(board, &ingest, 0, 0);
+    }
+    Ok(())
+}
+
+struct Writing<'a, 'b> {
+    ingest: &'a mut Ingest<'b>,
+    batches: Receiver<Batch>,
+    settings: &'a MaintainSettings,
+    board: &'a Board,
+}
+
+impl Writing<'_, '_> {
+    /// Applies batches until it is told to stop, or `until` is reached, or the reader has ended.
+    fn run(&mut self, until: Option<&[(TopicPartition, i64)]>, stop: &AtomicBool) -> PortResult<()> {
+        loop {
+            if stop.load(Ordering::Relaxed) || self.board.is_finished() {
+                return Ok(());
+            }
+            if until.is_some_and(|until| reached(self.ingest, until)) {
+                requests::carry_out(self.ingest)?;
+                return Ok(());
+            }
+            // 1. What commands asked for.
+            if requests::carry_out(self.ingest)? > 0 {
+                show(self.board, self.ingest, 0, 0);
+            }
+            // 2. What the log's ends say.
+            if let Some(probe) = self.board.take_probe_for_writer() {
+                self.ingest.note_probe(probe);
+            }
+            // 3. What has been read, as much as is there: batches grow with the backlog.
+            match self.batches.recv_timeout(IDLE_WAIT) {
+                Ok(batch) => self.apply_with_backlog(batch)?,
+                Err(RecvTimeoutError::Timeout) => self.apply(&[])?,
+                // The reader has ended; joining it tells why.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn apply_with_backlog(&mut self, first: Batch) -> PortResult<()> {
+        let mut next = Some(first);
+        let mut items: Vec<Item> = Vec::new();
+        while let Some(batch) = next.take() {
+            match batch {
+                Batch::Items(more) if items.is_empty() => items = more,
+                Batch::Items(more) => items.extend(more),
+                Batch::Discovered(added) => {
+                    self.apply(&std::mem::take(&mut items))?;
+                    self.ingest.register(added)?;
+                }
+            }
+            if items.len() + self.settings.read.batch_records_max <= self.settings.commit_records_max {
+                next = self.batches.try_recv().ok();
+            }
+        }
+        self.apply(&items)
+    }
+
+    fn apply(&mut self, items: &[Item]) -> PortResult<()> {
+        let done = self.ingest.apply(items)?;
+        if done.commit.is_some() {
+            show(self.board, self.ingest, done.consumed, done.applied);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> PortResult<()> {
+        while let Ok(batch) = self.batches.try_recv() {
+            self.apply_with_backlog(batch)?;
+        }
+        Ok(())
+    }
+}
+
+fn positions(ingest: &Ingest<'_>) -> Vec<(TopicPartition, i64)> {
+    ingest.partitions().iter().map(|state| (state.at.clone(), state.next_offset)).collect()
+}
+
+fn reached(ingest: &Ingest<'_>, until: &[(TopicPartition, i64)]) -> bool {
+    until
+        .iter()
+        .all(|(at, end)| ingest.partitions().iter().any(|state| state.at == *at && state.next_offset >= *end))
+}
+
+/// Tells the board where the base stands, and wakes the publisher.
+fn show(board: &Board, ingest: &Ingest<'_>, consumed: u64, applied: u64) {
+    board.update(|numbers| {
+        numbers.consumed += consumed;
+        numbers.applied += applied;
+        numbers.positions = positions(ingest);
+        numbers.greatest = ingest.greatest();
+        numbers.watermarks = (0..numbers.greatest.len()).map(|table| ingest.watermark(table)).collect();
+        numbers.held_up.clear();
+    });
+    board.wake();
+}
