@@ -1,8 +1,10 @@
 //! One file a subcommand: wiring only. This file has what they share: arguments, errors, exit codes.
 
+mod bench;
 mod checksum;
 mod context;
 mod contract;
+mod generate;
 mod output;
 mod produce;
 mod run;
@@ -57,8 +59,10 @@ pub enum Format {
 enum Command {
     Run(run::Arguments),
     Produce(produce::Arguments),
+    Generate(generate::Arguments),
     Checksum(checksum::Arguments),
     Contract(contract::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// What a command that ran to its end says.
@@ -97,8 +101,10 @@ pub fn main() -> ExitCode {
     let result = match command {
         Command::Run(arguments) => run::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
+        Command::Generate(arguments) => generate::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
+        Command::Bench(arguments) => bench::run(&shared, &arguments),
     };
     match result {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
