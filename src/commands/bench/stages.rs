@@ -9,7 +9,7 @@ use crate::example::Workload;
 use crate::io::redis::remove_view;
 use crate::io::sqlite::Checkpointer;
 use crate::pipeline::ingest::Ingest;
-use crate::pipeline::read::{Reader, plan_start};
+use crate::pipeline::read::{Reader, What, plan_start};
 use crate::ports::{BaseReader, BaseWriter, Log, LogItem, PortError, PortResult, ViewStore};
 use crate::pure::base::PartitionState;
 use crate::pure::group_key::GroupKey;
@@ -100,7 +100,7 @@ fn decode(world: &World, _workload: &Workload) -> PortResult<Measured> {
     let mut reader = Reader::start(&mut log, world.context.catalog.clone(), &planned, vec![None], settings)?;
     while behind(&ends, &next) {
         for item in reader.poll(POLL_WAIT)? {
-            if item.offset >= next[item.slot] {
+            if !matches!(item.what, What::End) {
                 next[item.slot] = item.offset + 1;
                 count += 1;
             }
