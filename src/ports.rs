@@ -271,3 +271,18 @@ pub trait Snapshot {
     /// Every group recomputed from its rows, ordered by its grain's values.
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
 }
+
+/// A row of a first load, and where it came from for messages.
+#[derive(Clone, Debug)]
+pub struct SeedRow {
+    pub row: Box<[Value]>,
+    /// The row's own sequence; without one it enters at the load's.
+    pub seq: Option<Seq>,
+    pub place: String,
+}
+
+/// Where the rows of a first load come from.
+pub trait RowSource {
+    /// Hands every row to `sink`; ends at the first error of either side.
+    fn each(&mut self, sink: &mut dyn FnMut(SeedRow) -> PortResult<()>) -> PortResult<()>;
+}

@@ -4,10 +4,14 @@ mod bench;
 mod checksum;
 mod context;
 mod contract;
+mod dlq;
 mod generate;
 mod output;
 mod produce;
+mod request;
 mod run;
+mod seed;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,9 +62,12 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Status(status::Arguments),
+    Seed(seed::Arguments),
     Produce(produce::Arguments),
     Generate(generate::Arguments),
     Checksum(checksum::Arguments),
+    Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Bench(bench::Arguments),
 }
@@ -100,9 +107,12 @@ pub fn main() -> ExitCode {
     let Cli { shared, command } = Cli::parse();
     let result = match command {
         Command::Run(arguments) => run::run(&shared, &arguments),
+        Command::Status(arguments) => status::run(&shared, &arguments),
+        Command::Seed(arguments) => seed::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
         Command::Generate(arguments) => generate::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
+        Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };

@@ -5,5 +5,6 @@ pub mod clock;
 pub mod kafka;
 pub mod machine;
 pub mod redis;
+pub mod rows;
 pub mod sqlite;
 pub mod twin;

@@ -381,8 +381,10 @@ impl Publisher {
             keys,
         };
         let parts = cursor.part;
+        // Our own begin has made the meta count what the index holds.
+        let begun = !cursor.token.is_empty() && !self.is_not_ours(&cursor);
         let publish = Publish {
-            check_count: check_count || parts > 0,
+            check_count: check_count || begun,
             expected: cursor,
             groups,
             meta: self.finished_meta(head, true),

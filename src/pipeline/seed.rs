@@ -1,19 +1,11 @@
 //! The first load: rows that the log no longer tells, in one transaction, so that a killed load leaves nothing.
 
-use crate::ports::{BaseWriter, PortError, PortResult};
+use crate::ports::{BaseWriter, PortError, PortResult, RowSource, SeedRow};
 use crate::pure::base::{Counts, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
 use crate::pure::event::Image;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 use crate::pure::value::Value;
-
-/// A row to load, and where it came from for messages.
-pub struct SeedRow {
-    pub row: Box<[Value]>,
-    /// The row's own sequence; without one it enters at the load's.
-    pub seq: Option<Seq>,
-    pub place: String,
-}
 
 /// What a load stands for.
 pub struct Seed {
@@ -29,7 +21,7 @@ pub fn load(
     base: &mut dyn BaseWriter,
     catalog: &Catalog,
     seed: &Seed,
-    rows: &mut dyn Iterator<Item = PortResult<SeedRow>>,
+    rows: &mut dyn RowSource,
     at_ms: i64,
 ) -> PortResult<(Commit, u64)> {
     base.begin()?;
@@ -44,7 +36,7 @@ fn load_in_transaction(
     base: &mut dyn BaseWriter,
     catalog: &Catalog,
     seed: &Seed,
-    rows: &mut dyn Iterator<Item = PortResult<SeedRow>>,
+    rows: &mut dyn RowSource,
     at_ms: i64,
 ) -> PortResult<(Commit, u64)> {
     let shape = &catalog.tables[seed.table].shape;
@@ -57,8 +49,7 @@ fn load_in_transaction(
         .with_hint("a first load comes before the first start; for a new one name a new file in base.path"));
     }
     let mut count = 0;
-    for row in rows {
-        let SeedRow { row, seq, place } = row?;
+    rows.each(&mut |SeedRow { row, seq, place }| {
         let seq = seq.unwrap_or(seed.through);
         if seq > seed.through {
             return Err(PortError::permanent(format!(
@@ -79,7 +70,8 @@ fn load_in_transaction(
         }
         base.store(seed.table, seq, &image, false)?;
         count += 1;
-    }
+        Ok(())
+    })?;
     base.mark_all(seed.table)?;
     for (at, offset) in &seed.positions {
         base.save_partition(&PartitionState {

@@ -108,21 +108,10 @@ impl NativeDecoder {
         let mut parts = Vec::with_capacity(self.table.key.len());
         for &column in &self.table.key {
             let column = &self.table.columns[column];
-            let raw = match object.get(&*column.name) {
-                None => {
-                    return Err(fail(
-                        Reason::MissingField,
-                        format!("message key: {} is missing", column.name),
-                    ));
-                }
-                Some(serde_json::Value::String(text)) => Raw::Text(text.as_str().into()),
-                Some(serde_json::Value::Number(number)) => {
-                    number.as_i64().map(Raw::Integer).unwrap_or(Raw::OutOfRange)
-                }
-                Some(serde_json::Value::Null) => Raw::Null,
-                Some(_) => Raw::Other,
-            };
-            let value = check(column, raw)
+            let found = object.get(&*column.name).ok_or_else(|| {
+                fail(Reason::MissingField, format!("message key: {} is missing", column.name))
+            })?;
+            let value = column_value(column, found)
                 .map_err(|(reason, detail)| fail(reason, format!("message key: {detail}")))?;
             parts.push(value);
         }
@@ -220,7 +209,8 @@ fn reject(reason: Reason, detail: impl Into<String>) -> Rejection {
     Rejection { reason, detail: detail.into(), seq: None }
 }
 
-type Mistake = (Reason, String);
+/// What is wrong with a value, and its stable code.
+pub type Mistake = (Reason, String);
 
 /// What one reading of a message found.
 struct Envelope<'de> {
@@ -248,6 +238,18 @@ enum Raw<'de> {
     Fraction,
     Text(Cow<'de, str>),
     Other,
+}
+
+impl Raw<'_> {
+    /// A whole number that a double holds exactly was meant as one (1e3); any other was not.
+    fn of_double(number: f64) -> Self {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match number {
+            _ if number.abs() >= EXACT => Raw::OutOfRange,
+            _ if number.fract() == 0.0 => Raw::Integer(number as i64),
+            _ => Raw::Fraction,
+        }
+    }
 }
 
 /// Judges a scalar by the column it is for.
@@ -281,6 +283,21 @@ fn check(column: &Column, raw: Raw<'_>) -> Result<Value, Mistake> {
         }
         (Raw::Other, _) => Err(wrong("no plain value")),
     }
+}
+
+/// A JSON value as a column's value, or why it cannot be one.
+pub fn column_value(column: &Column, json: &serde_json::Value) -> Result<Value, Mistake> {
+    let raw = match json {
+        serde_json::Value::Null => Raw::Null,
+        serde_json::Value::String(text) => Raw::Text(text.as_str().into()),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(number), _) => Raw::Integer(number),
+            (None, Some(number)) => Raw::of_double(number),
+            (None, None) => Raw::OutOfRange,
+        },
+        _ => Raw::Other,
+    };
+    check(column, raw)
 }
 
 /// Exactly `YYYY-MM-DD`, and a day that the calendar has.
@@ -443,13 +460,7 @@ impl<'de> serde::Deserialize<'de> for Raw<'de> {
                 Ok(i64::try_from(number).map_or(Raw::OutOfRange, Raw::Integer))
             }
             fn visit_f64<E>(self, number: f64) -> Result<Raw<'de>, E> {
-                // A whole number that a double holds exactly was meant as one (1e3); any other was not.
-                const EXACT: f64 = 9_007_199_254_740_992.0;
-                Ok(match number {
-                    _ if number.abs() >= EXACT => Raw::OutOfRange,
-                    _ if number.fract() == 0.0 => Raw::Integer(number as i64),
-                    _ => Raw::Fraction,
-                })
+                Ok(Raw::of_double(number))
             }
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Raw<'de>, E> {
                 Ok(Raw::Text(Cow::Borrowed(text)))

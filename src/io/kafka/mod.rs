@@ -15,6 +15,7 @@ mod native;
 mod producer;
 mod properties;
 mod slots;
+mod topics;
 mod trouble;
 
 pub use admin::KafkaAdmin;
