@@ -12,8 +12,7 @@ use crate::support::world::{Running, World, partition};
 use crate::support::{OBJECT, TABLE};
 
 const PARTITIONS: i32 = 3;
-const COLUMNS: [&str; 6] =
-    ["line_count", "order_count", "units", "gmv_cents", "cost_cents", "profit_cents"];
+const COLUMNS: [&str; 6] = ["line_count", "order_count", "units", "gmv_cents", "cost_cents", "profit_cents"];
 
 fn partition_of(delivery: &Value) -> i32 {
     delivery["partition"].as_i64().expect("a partition") as i32

@@ -57,7 +57,9 @@ fn deliveries() -> Vec<(i32, Value)> {
     fixtures::documents("corrections/deliveries.jsonl")
         .into_iter()
         .filter(|delivery| delivery["kind"] != "consumer_redelivery")
-        .map(|delivery| (delivery["partition"].as_i64().expect("a partition") as i32, delivery["event"].clone()))
+        .map(|delivery| {
+            (delivery["partition"].as_i64().expect("a partition") as i32, delivery["event"].clone())
+        })
         .collect()
 }
 

@@ -13,8 +13,16 @@ pub type Group = (String, String);
 
 /// The columns of the facts, as the fixtures order them; the sequence stands last.
 pub const BASE_COLUMNS: [&str; 10] = [
-    "order_id", "line_no", "order_date", "product_id", "customer_id", "channel", "quantity", "amount_cents",
-    "cost_cents", "status",
+    "order_id",
+    "line_no",
+    "order_date",
+    "product_id",
+    "customer_id",
+    "channel",
+    "quantity",
+    "amount_cents",
+    "cost_cents",
+    "status",
 ];
 
 /// What an event that is delivered does.
@@ -94,8 +102,7 @@ impl Oracle {
     pub fn base_rows(&self) -> Vec<Vec<Value>> {
         self.live()
             .map(|(sequence, row)| {
-                let mut values: Vec<Value> =
-                    BASE_COLUMNS.iter().map(|column| row[*column].clone()).collect();
+                let mut values: Vec<Value> = BASE_COLUMNS.iter().map(|column| row[*column].clone()).collect();
                 values.push(sequence.into());
                 values
             })

@@ -163,14 +163,11 @@ impl World {
     /// Graves of a base: key and sequence.
     pub fn graves(&self, name: &str) -> BTreeMap<super::oracle::Key, u64> {
         let connection = rusqlite::Connection::open(self.base_path(name)).expect("the base");
-        let sql = format!(
-            "SELECT order_id, line_no, _seq FROM driftless_rows_{} WHERE _live = 0",
-            super::TABLE
-        );
+        let sql =
+            format!("SELECT order_id, line_no, _seq FROM driftless_rows_{} WHERE _live = 0", super::TABLE);
         let mut statement = connection.prepare(&sql).expect("the storage of the facts");
-        let rows = statement.query_map([], |row| {
-            Ok(((row.get(0)?, row.get(1)?), row.get::<_, i64>(2)?.unsigned_abs()))
-        });
+        let rows = statement
+            .query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get::<_, i64>(2)?.unsigned_abs())));
         rows.and_then(Iterator::collect).expect("graves")
     }
 
