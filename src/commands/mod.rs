@@ -1,11 +1,13 @@
 //! One file a subcommand: wiring only. This file has what they share: arguments, errors, exit codes.
 
 mod acceptance;
+mod bench;
 mod checksum;
 mod context;
 mod contract;
 mod demo;
 mod dlq;
+mod generate;
 mod output;
 mod playground;
 mod produce;
@@ -72,10 +74,12 @@ enum Command {
     Status(status::Arguments),
     Seed(seed::Arguments),
     Produce(produce::Arguments),
+    Generate(generate::Arguments),
     Checksum(checksum::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Acceptance(acceptance::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// What a command that ran to its end says.
@@ -120,10 +124,12 @@ pub fn main() -> ExitCode {
         Command::Status(arguments) => status::run(&shared, &arguments),
         Command::Seed(arguments) => seed::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
+        Command::Generate(arguments) => generate::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
+        Command::Bench(arguments) => bench::run(&shared, &arguments),
     };
     match result {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod kafka;
+pub mod machine;
 pub mod redis;
 pub mod rows;
 pub mod sqlite;

@@ -1,7 +1,7 @@
 //! What is refused or told as trouble: offsets that the log does not hold, missing topics and partitions,
 //! brokers that are away. Nothing may be skipped without a word.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use driftless::io::kafka::{KafkaLog, KafkaSettings, MockKafka};
 use driftless::ports::Log;
@@ -211,4 +211,81 @@ fn tls_without_the_feature_says_which_feature() {
         assert!(error.to_string().contains("kafka-tls"), "{name}: {error}");
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
+}
+
+/// Deletes a topic and makes another of the same name, with one partition of `count` records.
+fn recreate(cluster: &Cluster, topic: &str, count: usize) {
+    let admin = cluster.admin();
+    admin.delete_topic(topic).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while admin.create_topic(topic, 1, 1, &[]).is_err() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    send(cluster, topic, 0, numbered(0, count));
+}
+
+#[test]
+fn a_topic_that_was_re_created_is_refused_though_the_offset_exists() {
+    let Some(cluster) = real() else { return };
+    let topic = cluster.topic("recreated", 1);
+    send(&cluster, &topic, 0, numbered(0, 50));
+    let mut log = cluster.log(&[&topic]);
+    let id = log.topic_id(&topic).unwrap().expect("an id");
+    log.assign(&[(at(&topic, 0), 0)]).unwrap();
+    read_to_end(&mut log, 1);
+    recreate(&cluster, &topic, 80);
+    for error in [log.partitions().unwrap_err(), log.assign(&[(at(&topic, 0), 50)]).unwrap_err()] {
+        assert!(!error.is_transient(), "{error}");
+        for part in [&topic, &id, "re-created"] {
+            assert!(error.to_string().contains(part), "{part} in {error}");
+        }
+    }
+    // A later start tells by the id that was kept.
+    assert_ne!(cluster.log(&[&topic]).topic_id(&topic).unwrap(), Some(id));
+}
+
+#[test]
+fn a_topic_that_is_re_created_while_it_is_read_stops_the_reading() {
+    let Some(cluster) = real() else { return };
+    let topic = cluster.topic("swapped", 1);
+    send(&cluster, &topic, 0, numbered(0, 50));
+    let mut settings = cluster.settings();
+    settings.topic_check_ms = 100;
+    let mut log = KafkaLog::open(&settings, std::slice::from_ref(&topic)).unwrap();
+    log.assign(&[(at(&topic, 0), 0)]).unwrap();
+    read_to_end(&mut log, 1);
+    recreate(&cluster, &topic, 80);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < deadline, "nothing was noticed");
+        match poll_into(&mut log, 1_000, &mut Vec::new()) {
+            Err(error) if !error.is_transient() => {
+                assert!(error.to_string().contains("re-created"), "{error}");
+                break;
+            }
+            _ => {}
+        }
+    }
+    assert!(!poll_to_error(&mut log).is_transient());
+}
+
+#[test]
+fn credentials_that_the_broker_refuses_are_permanent_at_the_start_and_not_shown() {
+    let Some(cluster) = real() else { return };
+    let mut settings = cluster.settings();
+    settings.request_timeout_ms = 2_000;
+    for (name, value) in [
+        ("security.protocol", "sasl_plaintext"),
+        ("sasl.mechanisms", "PLAIN"),
+        ("sasl.username", "alice"),
+        ("sasl.password", "hunter2"),
+    ] {
+        settings.properties.insert(name.into(), value.into());
+    }
+    let mut log = KafkaLog::open(&settings, &["t".to_string()]).unwrap();
+    let error = log.partitions().unwrap_err();
+    assert!(!error.is_transient(), "{error}");
+    assert!(error.to_string().contains("sasl.mechanisms"), "{error}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
 }

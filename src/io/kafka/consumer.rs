@@ -1,13 +1,15 @@
 //! The log as Kafka holds it, behind the port [`Log`]: manual assignment, explicit offsets, no reset, no
 //! commit that is ever read back. Must not know where positions are stored or what a record means.
 
-use std::collections::BTreeSet;
+mod judge;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::native::{NativeConsumer, NativeMessage, Noted, Witness};
+use super::native::{NativeConsumer, NativeMessage, Witness};
 use super::properties::{self, KafkaSettings};
 use super::slots::{Places, Slot};
 use super::trouble::{self, Code};
@@ -37,8 +39,12 @@ pub struct KafkaLog {
     /// Something was read or answered since the client was made.
     has_worked: bool,
     told_at: Option<Instant>,
+    /// The id that each topic had when it was first seen.
+    ids: BTreeMap<Arc<str>, String>,
+    topics_asked_at: Option<Instant>,
 }
 
+#[derive(Debug)]
 struct Stopped {
     what: String,
     hint: Option<String>,
@@ -55,12 +61,13 @@ impl KafkaLog {
     /// Makes the client; the brokers are reached by the first question.
     pub fn open(settings: &KafkaSettings, topics: &[String]) -> PortResult<Self> {
         let config = properties::consumer_config(settings)?;
+        let names: BTreeSet<&str> = topics.iter().map(String::as_str).collect();
         let native = NativeConsumer::open(&config)
             .map_err(|error| properties::refused(settings, "consumer", &error))?;
         Ok(KafkaLog {
             native,
             settings: settings.clone(),
-            topics: topics.iter().map(|topic| Arc::from(topic.as_str())).collect(),
+            topics: names.into_iter().map(Arc::from).collect(),
             slots: Vec::new(),
             places: Places::default(),
             held: None,
@@ -68,7 +75,16 @@ impl KafkaLog {
             assign_again: false,
             has_worked: false,
             told_at: None,
+            ids: BTreeMap::new(),
+            topics_asked_at: None,
         })
+    }
+
+    /// The id of a topic as Kafka's tools show it: kept with the positions, it tells at the next start whether
+    /// the topic is still the same one. `None` from brokers before 2.8, which
+    /// have none, and where `topic_check_ms` is 0.
+    pub fn topic_id(&mut self, topic: &str) -> PortResult<Option<String>> {
+        self.id_of(topic)
     }
 
     fn brokers(&self) -> &str {
@@ -84,106 +100,6 @@ impl KafkaLog {
         self.witness().forget_cause();
     }
 
-    /// Adds what librdkafka reported meanwhile, which is where the cause is found.
-    fn with_cause(&self, mut error: PortError) -> PortError {
-        self.native.serve();
-        if let Some(cause) = self.witness().cause() {
-            error.what = format!("{} (last trouble: {cause})", error.what);
-        }
-        error
-    }
-
-    fn stop(&mut self, error: PortError) -> PortError {
-        if error.kind == Trouble::Permanent {
-            self.stopped = Some(Stopped { what: error.what.clone(), hint: error.hint.clone() });
-        }
-        error
-    }
-
-    /// Where librdkafka gave a partition up for an offset that the broker does not hold: asks again, since a
-    /// broker that is behind or a lookup that failed says the same as a log that was cut.
-    fn judge_offset(&mut self, slot: usize, text: &str) -> PortError {
-        self.assign_again = true;
-        let place = self.slots[slot].place.clone();
-        let wanted = self.slots[slot].next_offset;
-        let bounds = match self.bounds(&place) {
-            Ok(bounds) => bounds,
-            Err(error) => {
-                return PortError {
-                    kind: Trouble::Transient,
-                    what: format!(
-                        "{place} at offset {wanted}: {text}; and its bounds cannot be told: {}",
-                        error.what
-                    ),
-                    hint: error.hint,
-                };
-            }
-        };
-        if (bounds.low..=bounds.high).contains(&wanted) {
-            return PortError::transient(format!(
-                "{place} at offset {wanted}: {text}, although {} holds {} to {}: reading it again from there",
-                self.brokers(),
-                bounds.low,
-                bounds.high
-            ));
-        }
-        let cause = if wanted < bounds.low {
-            "it was cut by retention or by deleting records, or the topic was re-created"
-        } else {
-            "it was truncated by a leader that lacked its tail, or the topic was re-created"
-        };
-        PortError::permanent(format!(
-            "the log no longer holds offset {wanted} of {place} on {}: it holds {} to {}; {cause}",
-            self.brokers(),
-            bounds.low,
-            bounds.high
-        ))
-        .with_hint(
-            "build a new generation from what the log holds, or allow the gap by an explicit word: \
-             nothing goes on from another offset by itself",
-        )
-    }
-
-    /// The error of one partition, or of none in particular.
-    fn judge(&mut self, slot: Option<usize>, code: Code, text: &str) -> PortError {
-        let out_of_range =
-            code.is(RDKafkaErrorCode::AutoOffsetReset) || code.is(RDKafkaErrorCode::OffsetOutOfRange);
-        if let (Some(slot), true) = (slot, out_of_range) {
-            let error = self.judge_offset(slot, text);
-            return self.stop(error);
-        }
-        let place = match slot.map(|slot| &self.slots[slot]) {
-            Some(slot) => format!("{} at offset {} on ", slot.place, slot.next_offset),
-            None => "Kafka at ".to_string(),
-        };
-        let error = code.at(format!("{place}{}: {text}", self.brokers()));
-        self.stop(error)
-    }
-
-    /// What the connection as a whole reported, told at most every so often.
-    fn judge_noted(&mut self, noted: Vec<Noted>) -> Option<PortError> {
-        let worst = noted
-            .iter()
-            .find(|noted| noted.code.is_about_identity())
-            .or_else(|| noted.iter().find(|noted| noted.code.is(RDKafkaErrorCode::AllBrokersDown)))
-            .or(noted.first())?;
-        let now = Instant::now();
-        let is_due =
-            self.told_at.is_none_or(|told| now.duration_since(told) >= self.settings.trouble_repeat());
-        if !is_due {
-            return None;
-        }
-        self.told_at = Some(now);
-        let cause = self.witness().cause().filter(|cause| *cause != worst.reason);
-        let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
-        let what = format!("Kafka at {}: {}{cause}", self.brokers(), worst.reason);
-        let mut error = worst.code.at(what);
-        if self.has_worked && worst.code.is_about_identity() {
-            error.kind = Trouble::Transient;
-        }
-        Some(self.stop(error))
-    }
-
     /// Reads nothing any more; what was read ahead is dropped.
     fn forget_assignment(&mut self) {
         self.slots.clear();
@@ -195,38 +111,6 @@ impl KafkaLog {
         if let Err(code) = self.native.assign(&[]) {
             tracing::debug!(reason = %code.text(), "the last assignment could not be dropped");
         }
-    }
-
-    fn check_partitions(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()> {
-        let topics: BTreeSet<&Arc<str>> = from.iter().map(|(place, _)| &place.topic).collect();
-        for topic in topics {
-            let present = self.partitions_of(topic)?;
-            let missing: Vec<_> = from
-                .iter()
-                .filter(|(place, _)| place.topic == *topic && !present.contains(&place.partition))
-                .map(|(place, offset)| format!("{place} (to be read from offset {offset})"))
-                .collect();
-            if !missing.is_empty() {
-                return Err(PortError::permanent(format!(
-                    "{} does not exist on {}: topic {topic} has {} partitions",
-                    missing.join(", "),
-                    self.brokers(),
-                    present.len()
-                ))
-                .with_hint(
-                    "the topic was re-created with fewer partitions, or the positions are of another cluster: \
-                     build a new generation from what the log holds",
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn partitions_of(&self, topic: &str) -> PortResult<Vec<i32>> {
-        self.native.partitions_of(topic, self.settings.request_timeout()).map_err(|code| {
-            let what = format!("topic {topic} on {}: {}", self.brokers(), code.text());
-            self.with_cause(code.at(what))
-        })
     }
 
     fn assign_from_slots(&mut self) -> PortResult<()> {
@@ -315,13 +199,12 @@ fn failed(message: &NativeMessage<'_>, slot: Option<usize>) -> Seen {
 impl Log for KafkaLog {
     fn partitions(&mut self) -> PortResult<Vec<TopicPartition>> {
         let mut found = Vec::new();
-        for topic in &self.topics {
-            let numbers = self.partitions_of(topic)?;
+        for topic in &self.topics.clone() {
+            let present = self.partitions_of(topic)?;
             found.extend(
-                numbers.into_iter().map(|partition| TopicPartition { topic: topic.clone(), partition }),
+                present.into_iter().map(|partition| TopicPartition { topic: topic.clone(), partition }),
             );
         }
-        self.note_success();
         found.sort();
         Ok(found)
     }
@@ -385,6 +268,7 @@ impl Log for KafkaLog {
         let (delivered, error) = self.deliver(records_max, sink);
         // 3. Trouble, but never instead of records.
         let noted = self.native.serve();
+        let error = error.or_else(|| self.watch_topics());
         if delivered > 0 {
             self.note_success();
             self.held = error;

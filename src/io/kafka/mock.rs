@@ -29,10 +29,10 @@ impl MockKafka {
         self.cluster.bootstrap_servers()
     }
 
-    /// Settings that reach it. The mock does not wake a waiting fetch when a record arrives, so the wait is
-    /// the latency, and is kept short.
+    /// Settings that reach it. The mock cannot tell topic ids (it has no controller to ask). It does
+    /// not wake a waiting fetch when a record arrives, so the wait is the latency, and is kept short.
     pub fn settings(&self, group: &str) -> KafkaSettings {
-        KafkaSettings { fetch_wait_max_ms: 5, ..KafkaSettings::new(self.brokers(), group) }
+        KafkaSettings { fetch_wait_max_ms: 5, topic_check_ms: 0, ..KafkaSettings::new(self.brokers(), group) }
     }
 
     pub fn create_topic(&self, topic: &str, partitions: i32) -> PortResult<()> {

@@ -15,6 +15,7 @@ mod native;
 mod producer;
 mod properties;
 mod slots;
+mod topics;
 mod trouble;
 
 pub use admin::KafkaAdmin;
@@ -22,3 +23,8 @@ pub use consumer::KafkaLog;
 pub use mock::MockKafka;
 pub use producer::{KafkaProducer, ProducerSettings};
 pub use properties::KafkaSettings;
+
+/// The version of librdkafka that this program was built with.
+pub fn library_version() -> String {
+    rdkafka::util::get_rdkafka_version().1
+}

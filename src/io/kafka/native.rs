@@ -1,15 +1,16 @@
 //! The raw side of reading: librdkafka's batch queue, which hands over thousands of records a call where the
-//! Rust wrapper makes an event of each. All `unsafe` of the Kafka side is here; nothing here decides anything.
+//! Rust wrapper makes an event of each. All `unsafe` of the Kafka side is here and in
+//! `topics`; nothing here decides anything.
 //!
 //! Why it is sound:
-//! - The consumer queue, every message and every list are made from the client that this module owns, and
+//! - The consumer queue, every message, list and question are made from the client that this module owns, and
 //!   are given back before that client is destroyed (see `Drop`; the client is dropped after the body).
 //! - Messages are held in [`NativeConsumer::batch`] alone, and each is destroyed once: when it has been
 //!   passed over, or with the rest of the batch. The borrow of [`NativeConsumer::next`] ends before that.
 //! - Callbacks run on the thread that polls. They only touch the [`Witness`], which the client keeps alive.
 //! - Error codes are read as integers: a broker may send one that the generated enum does not have.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
 
+use super::topics::{self, Answer, INVALID, Question, TIMED_OUT, UNKNOWN};
 use super::trouble::{self, Code};
 use crate::pure::seq::TopicPartition;
 
@@ -43,7 +45,7 @@ struct Reports {
     fresh: Vec<Noted>,
     /// Why the connection fails, kept until it works again: librdkafka repeats that all brokers are down, but
     /// not the reason.
-    cause: Option<String>,
+    cause: Option<Noted>,
 }
 
 impl Witness {
@@ -54,7 +56,7 @@ impl Witness {
     fn note(&self, noted: Noted) {
         let mut reports = self.reports();
         if !noted.code.is(RDKafkaErrorCode::AllBrokersDown) {
-            reports.cause = Some(noted.reason.clone());
+            reports.cause = Some(noted.clone());
         }
         reports.fresh.retain(|other| other.code != noted.code);
         reports.fresh.push(noted);
@@ -65,7 +67,7 @@ impl Witness {
     }
 
     /// Why the connection failed last, unless it has worked since.
-    pub(super) fn cause(&self) -> Option<String> {
+    pub(super) fn cause(&self) -> Option<Noted> {
         self.reports().cause.clone()
     }
 
@@ -124,6 +126,7 @@ pub(super) struct NativeConsumer {
     /// The first message of the batch that has not been passed over.
     at: usize,
     queue: NonNull<native::rd_kafka_queue_t>,
+    question: Option<Question>,
     client: Client<Witness>,
 }
 
@@ -147,7 +150,7 @@ impl NativeConsumer {
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
         let queue = NonNull::new(queue)
             .ok_or_else(|| KafkaError::ClientCreation("no consumer queue: group.id is empty".into()))?;
-        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, client })
+        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, question: None, client })
     }
 
     pub(super) fn client(&self) -> &Client<Witness> {
@@ -244,70 +247,51 @@ impl NativeConsumer {
 
     /// The partitions that a topic has now.
     pub(super) fn partitions_of(&self, topic: &str, wait: Duration) -> Result<Vec<i32>, Code> {
-        partitions_of(&self.client, topic, wait)
+        // SAFETY: the client is alive.
+        unsafe { topics::partitions_of(self.client.native_ptr(), topic, wait) }
+    }
+
+    /// Asks for the ids of these topics, in place of a question that is still open.
+    pub(super) fn ask_topics(&mut self, topics: &[&str], wait: Duration) -> Result<(), Code> {
+        // SAFETY: the client is alive, and the question is dropped before it (see `Drop`).
+        let question = unsafe { Question::ask(self.client.native_ptr(), topics, wait) }?;
+        self.question = Some(question);
+        Ok(())
+    }
+
+    pub(super) fn has_asked_topics(&self) -> bool {
+        self.question.is_some()
+    }
+
+    /// What was answered to the open question, waiting up to `wait` for it.
+    pub(super) fn topics_answer(&mut self, wait: Duration) -> Option<Answer> {
+        let answer = self.question.as_ref()?.answer(wait)?;
+        self.question = None;
+        Some(answer)
+    }
+
+    /// The id of one topic.
+    pub(super) fn topic_id(&mut self, name: &str, wait: Duration) -> Result<Option<String>, Code> {
+        self.ask_topics(&[name], wait)?;
+        // librdkafka itself ends the question after `wait`; a little more, so that its reason is heard.
+        let answer = self.topics_answer(wait + Duration::from_millis(500));
+        self.question = None;
+        match answer.unwrap_or(Err(TIMED_OUT))?.into_iter().next() {
+            Some(Ok(topic)) => Ok(topic.id),
+            Some(Err((_, code))) => Err(code),
+            None => Err(UNKNOWN),
+        }
     }
 }
 
 impl Drop for NativeConsumer {
     fn drop(&mut self) {
         self.clear();
+        self.question = None;
         // SAFETY: the queue handle is ours, and the client that it belongs to is dropped after this body.
         unsafe { native::rd_kafka_queue_destroy(self.queue.as_ptr()) };
     }
 }
-
-/// The partitions that a topic has now. Does not use the wrapper's own metadata call for one topic: that
-/// gives the topic handle back before librdkafka has read the name from it.
-pub(super) fn partitions_of<C: ClientContext>(
-    client: &Client<C>,
-    topic: &str,
-    wait: Duration,
-) -> Result<Vec<i32>, Code> {
-    let name = CString::new(topic).map_err(|_| INVALID)?;
-    let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
-    // SAFETY: the topic handle lives until after the request, the answer until after it has been copied;
-    // both are given back on every path.
-    unsafe {
-        let handle = native::rd_kafka_topic_new(client.native_ptr(), name.as_ptr(), ptr::null_mut());
-        if handle.is_null() {
-            return Err(INVALID);
-        }
-        let mut answer: *const native::rd_kafka_metadata = ptr::null();
-        let code = native::rd_kafka_metadata(client.native_ptr(), 0, handle, &mut answer, wait_ms);
-        native::rd_kafka_topic_destroy(handle);
-        done(code)?;
-        let found = read_partitions(&*answer);
-        native::rd_kafka_metadata_destroy(answer);
-        found
-    }
-}
-
-/// Copies the partition numbers of the one topic asked for.
-///
-/// # Safety
-/// `answer` must come from `rd_kafka_metadata` and not have been given back.
-unsafe fn read_partitions(answer: &native::rd_kafka_metadata) -> Result<Vec<i32>, Code> {
-    if answer.topic_cnt < 1 || answer.topics.is_null() {
-        return Err(Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART as i32));
-    }
-    // SAFETY: `topics` holds `topic_cnt` (at least one) entries; the code is read as an integer.
-    let (topic, code) = unsafe {
-        let topic = answer.topics;
-        let code = ptr::addr_of!((*topic).err).cast::<i32>().read();
-        (topic, code)
-    };
-    if code != 0 {
-        return Err(Code(code));
-    }
-    // SAFETY: `partitions` holds `partition_cnt` entries; only their ids are read.
-    unsafe {
-        let count = usize::try_from((*topic).partition_cnt).unwrap_or(0);
-        let first = (*topic).partitions;
-        Ok((0..count).map(|index| ptr::addr_of!((*first.add(index)).id).read()).collect())
-    }
-}
-
-const INVALID: Code = Code(RDKafkaRespErr::RD_KAFKA_RESP_ERR__INVALID_ARG as i32);
 
 /// Destroys one message.
 struct Passed(*mut native::rd_kafka_message_t);

@@ -30,6 +30,9 @@ pub struct KafkaSettings {
     pub request_timeout_ms: u32,
     /// The same passing trouble is reported at most this often.
     pub trouble_repeat_ms: u32,
+    /// How often it is asked whether a topic is still the same one, and not another of its name. 0 never asks,
+    /// for brokers that cannot tell.
+    pub topic_check_ms: u32,
 }
 
 impl KafkaSettings {
@@ -44,11 +47,16 @@ impl KafkaSettings {
             queued_max_kbytes: 65_536,
             request_timeout_ms: 10_000,
             trouble_repeat_ms: 5_000,
+            topic_check_ms: 5_000,
         }
     }
 
     pub(super) fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.request_timeout_ms.into())
+    }
+
+    pub(super) fn topic_check(&self) -> Duration {
+        Duration::from_millis(self.topic_check_ms.into())
     }
 
     pub(super) fn trouble_repeat(&self) -> Duration {
@@ -75,6 +83,7 @@ impl fmt::Debug for KafkaSettings {
             .field("queued_max_kbytes", &self.queued_max_kbytes)
             .field("request_timeout_ms", &self.request_timeout_ms)
             .field("trouble_repeat_ms", &self.trouble_repeat_ms)
+            .field("topic_check_ms", &self.topic_check_ms)
             .finish()
     }
 }

@@ -5,13 +5,16 @@
 //! - `connect`: settings to a connection; `trouble`: what went wrong, in words an operator can act on
 //! - `script`, `publish`, `values`: running them, their arguments and their replies
 //! - `store`: the port [`ViewStore`](crate::ports::ViewStore); `probe`: whether the server is fit for it
+//! - `feed`: waiting for a view's publishes; `remove`: taking a view away
 //! - `private_server`: a server of our own, for the demo and for tests
 
 mod connect;
+mod feed;
 mod keys;
 mod private_server;
 mod probe;
 mod publish;
+mod remove;
 mod script;
 mod store;
 mod trouble;
@@ -22,10 +25,12 @@ use std::path::PathBuf;
 
 use crate::pure::secret::Secret;
 
+pub use feed::ChangeFeed;
 pub use keys::{KeySpace, ViewKeys};
 pub use private_server::{PrivateRedis, PrivateRedisOptions, TlsFiles};
 pub use probe::StoreFacts;
 pub(crate) use publish::{change_keys, check as check_publish};
+pub use remove::remove_view;
 pub use store::RedisStore;
 
 /// The text of the read-only script that dashboards call with `EVAL_RO`; its header documents it.

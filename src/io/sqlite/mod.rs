@@ -28,6 +28,11 @@ pub use writer::SqliteWriter;
 
 use crate::ports::{PortError, PortResult};
 
+/// The version of SQLite that this program was built with.
+pub fn library_version() -> &'static str {
+    rusqlite::version()
+}
+
 /// How the base file is kept.
 #[derive(Clone, Debug)]
 pub struct BaseSettings {
