@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::output::{print_json, spinner, table};
+use super::output::{print_json, spinner};
 use super::playground::{self, Own, Playground};
 use super::{CommandError, CommandResult, Format, Shared, Verdict, context, run, story};
 use crate::example::evidence::Check;
@@ -77,23 +77,26 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
 /// Checks by the part of the evidence that they are about, then the timings.
 fn print_text(playground: &Playground, found: &Json, checks: &[Check]) {
     println!("driftless acceptance\n{}\n", playground.servers_text());
-    let mut rows = table(&["evidence", "found", "equal"]);
     for (part, checks) in parts(checks) {
         let equal = checks.iter().filter(|check| check.ok()).count();
-        let values: Vec<String> = checks.iter().map(|check| short(check)).collect();
-        rows.add_row([part, values.join(", "), format!("{equal} of {}", checks.len())]);
+        let verdict = if equal == checks.len() { "ok" } else { "DIFFERS" };
+        let values: Vec<String> = checks.iter().map(|check| short(check, &part)).collect();
+        let part = part.trim_start_matches("stages.");
+        println!("{verdict:8} {part:24} {equal:2} of {:2}  {}", checks.len(), cut(&values.join(", "), 96));
     }
-    println!("{rows}");
     let equal = checks.iter().filter(|check| check.ok()).count();
-    println!("{equal} of {} values are as expected\n", checks.len());
-    let mut rows = table(&["GMV of January 2027 by product", "min ms", "median ms", "max ms"]);
+    println!("\n{equal} of {} values are as expected\n", checks.len());
+    println!("{:34} {:>9} {:>9} {:>9}", "GMV of January 2027 by product", "min ms", "median ms", "max ms");
     for (name, title) in [("base", "from 216,000 rows (SQLite)"), ("view", "from the view's groups (Redis)")]
     {
         let times = &found["benchmark"]["timings_ms"][name];
         let time = |field: &str| format!("{:.3}", times[field].as_f64().unwrap_or_default());
-        rows.add_row([title.to_owned(), time("min"), time("median"), time("max")]);
+        println!("{title:34} {:>9} {:>9} {:>9}", time("min"), time("median"), time("max"));
     }
-    println!("{rows}\n{}", found["benchmark"]["disclosure"]["summary"].as_str().unwrap_or_default());
+    println!();
+    for (name, value) in found["benchmark"]["disclosure"].as_object().into_iter().flatten() {
+        println!("{name:12} {}", value.as_str().unwrap_or_default());
+    }
 }
 
 /// Checks grouped by the name above theirs, in order.
@@ -109,15 +112,24 @@ fn parts(checks: &[Check]) -> Vec<(String, Vec<&Check>)> {
     parts
 }
 
-/// Name and value, cut to what fits a table.
-fn short(check: &Check) -> String {
+/// Name and value, the part's own name left out.
+fn short(check: &Check, part: &str) -> String {
     let name = check.name.rsplit('.').next().unwrap_or_default();
     let value = match &check.found {
-        Json::String(text) => text.clone(),
+        // A checksum is known by its beginning.
+        Json::String(text) if text.len() == 64 => cut(text, 9),
+        Json::String(text) => cut(text, 32),
         Json::Array(items) if items.len() > 1 => format!("{} items", items.len()),
-        other => other.to_string(),
+        other => cut(&other.to_string(), 32),
     };
-    let shown: String = value.chars().take(16).collect();
-    let cut = if shown.len() < value.len() { "…" } else { "" };
-    format!("{name} {shown}{cut}")
+    if check.name == part { value } else { format!("{name} {value}") }
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
+    }
+    let mut shown: String = text.chars().take(longest - 1).collect();
+    shown.push('…');
+    shown
 }

@@ -18,8 +18,8 @@ use crate::io::redis::{PrivateRedis, PrivateRedisOptions, RedisSettings, RedisSt
 use crate::ports::{PortError, PortResult};
 
 /// What the in-process Kafka is not, in one line.
-pub const MOCK_LIMITS: &str = "the in-process Kafka is librdkafka's mock: memory only, newest 100,000 records or 5 MiB of the topic, no \
-     transactions, no compaction";
+pub const MOCK_LIMITS: &str =
+    "librdkafka's mock: in memory, the newest 100,000 records or 5 MiB, no transactions, no compaction";
 
 /// The servers that are the user's; the others are started here.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,7 +139,7 @@ impl Playground {
         self.context.catalog.topics.first().map_or("", |topic| &*topic.name)
     }
 
-    /// The servers for people.
+    /// The servers for people, a line each.
     pub fn servers_text(&self) -> String {
         let settings = self.context.settings();
         let (brokers, topic, prefix) = (&settings.kafka.brokers, self.topic(), &settings.redis.prefix);
@@ -147,18 +147,18 @@ impl Playground {
         let kafka = if self.own.kafka {
             format!("yours at {brokers}, topic {topic}, removed at the end")
         } else {
-            format!("in-process at {brokers}, topic {topic}")
+            format!("in this process at {brokers}, topic {topic}")
         };
         let redis = if self.own.redis {
             format!("yours at {url}, version {}, keys {prefix}:*, removed at the end", self.redis_version)
         } else {
             format!("private server at {url}, version {}, keys {prefix}:*", self.redis_version)
         };
-        let mut text = format!("  Kafka  {kafka}\n  Redis  {redis}\n  Base   {}", self.base().display());
-        if !self.own.kafka {
-            text.push_str(&format!("\n  Note   {MOCK_LIMITS}"));
-        }
-        text
+        let limits = if self.own.kafka { String::new() } else { format!("\n         {MOCK_LIMITS}") };
+        format!(
+            "  Kafka  {kafka}{limits}\n  Redis  {redis}\n  Base   {}, removed at the end",
+            self.base().display()
+        )
     }
 
     pub fn servers_json(&self) -> Json {
