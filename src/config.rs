@@ -7,9 +7,9 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::load_catalog;
+pub use catalog::{catalog_of, load_catalog};
 pub use layers::{Overrides, environment};
-pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous};
+pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};
 
 /// A mistake in the configuration: file, place, and what would be right.
 #[derive(Debug, thiserror::Error)]

@@ -146,6 +146,32 @@ fn try_from_store(
     chosen: &[usize],
     store: &mut dyn ViewStore,
 ) -> PortResult<Option<Checksum>> {
+    let Some((meta, groups)) = read_groups(context, view, store)? else {
+        return Ok(None);
+    };
+    let mut summing = Summing::new(context, view, chosen);
+    for (key, value) in &groups {
+        summing.add(key, value);
+    }
+    let text = |name: &str| meta.get(name).cloned().unwrap_or_default();
+    Ok(Some(Checksum {
+        sha256: summing.writer.finish(),
+        controls: summing.controls,
+        version: text("version"),
+        watermark: text("watermark"),
+    }))
+}
+
+/// Grain values and measures of one group.
+pub type Group = (Vec<Value>, GroupValue);
+
+/// The meta and every group that the store shows, in the order of their keys' values; `None` where the view was
+/// published again meanwhile.
+pub fn read_groups(
+    context: &Context,
+    view: usize,
+    store: &mut dyn ViewStore,
+) -> PortResult<Option<(Meta, Vec<Group>)>> {
     let entry = &context.catalog.views[view].view;
     let (types, columns) = (entry.grain_types(), entry.columns());
     let first = store.read_meta(&entry.object)?;
@@ -155,7 +181,7 @@ fn try_from_store(
     }
     let version =
         |meta: &Meta| (meta.get("version").cloned(), meta.get("nonce").cloned(), meta.get("part").cloned());
-    let mut groups: Vec<(Vec<Value>, GroupValue)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     let mut after: Option<String> = None;
     loop {
         let range = store.read_range(&entry.object, after.as_deref(), None, 1000)?;
@@ -178,17 +204,7 @@ fn try_from_store(
         }
     }
     groups.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let mut summing = Summing::new(context, view, chosen);
-    for (key, value) in &groups {
-        summing.add(key, value);
-    }
-    let text = |name: &str| first.get(name).cloned().unwrap_or_default();
-    Ok(Some(Checksum {
-        sha256: summing.writer.finish(),
-        controls: summing.controls,
-        version: text("version"),
-        watermark: text("watermark"),
-    }))
+    Ok(Some((first, groups)))
 }
 
 /// A row's fields as a group's value; what is no number is a damaged row.

@@ -58,6 +58,17 @@ impl Context {
         })
     }
 
+    /// The same without the passwords of the environment: for servers that this process has started itself.
+    pub fn without_passwords(mut self, kafka: bool, redis: bool) -> Context {
+        if kafka {
+            self.kafka_password = None;
+        }
+        if redis {
+            self.redis_password = None;
+        }
+        self
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.config.settings
     }

@@ -1,22 +1,27 @@
 //! One file a subcommand: wiring only. This file has what they share: arguments, errors, exit codes.
 
+mod acceptance;
 mod bench;
 mod checksum;
 mod context;
 mod contract;
+mod demo;
 mod dlq;
 mod generate;
 mod output;
+mod playground;
 mod produce;
 mod request;
 mod run;
 mod seed;
 mod status;
+mod story;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::ConfigError;
 use crate::ports::PortError;
@@ -48,6 +53,9 @@ pub struct Shared {
     /// Form of the answer on standard output.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// Whether it was asked for, rather than the default.
+    #[arg(skip)]
+    pub format_given: bool,
     /// Form of log lines on standard error.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
@@ -61,6 +69,7 @@ pub enum Format {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
     Seed(seed::Arguments),
@@ -69,6 +78,7 @@ enum Command {
     Checksum(checksum::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
+    Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
 }
 
@@ -104,8 +114,12 @@ pub type CommandResult = Result<Verdict, CommandError>;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let Cli { shared, command } = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let given = matches.value_source("format") == Some(ValueSource::CommandLine);
+    let Cli { mut shared, command } = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    shared.format_given = given;
     let result = match command {
+        Command::Demo(arguments) => demo::run(&shared, &arguments),
         Command::Run(arguments) => run::run(&shared, &arguments),
         Command::Status(arguments) => status::run(&shared, &arguments),
         Command::Seed(arguments) => seed::run(&shared, &arguments),
@@ -114,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
+        Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };
     match result {

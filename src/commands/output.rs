@@ -31,6 +31,16 @@ pub fn progress(length: u64, unit: &str) -> ProgressBar {
     bar
 }
 
+/// A line that says what is being done, shown on a terminal alone.
+pub fn spinner() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(std::time::Duration::from_millis(120));
+    spinner
+}
+
 /// Digits in groups of three, for people.
 pub fn human(number: u64) -> String {
     indicatif::HumanCount(number).to_string()

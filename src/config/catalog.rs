@@ -15,16 +15,7 @@ use crate::pure::watermark::Mode;
 /// Compiles what the configuration declares. The first mistake is the one told.
 pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
     let file = config.file.display().to_string();
-    let mut catalog = Catalog::default();
-    let shapes = tables(config, &file)?;
-    for shape in &shapes {
-        let mode = mode_of(config, &file, &shape.name)?;
-        catalog.tables.push(BaseTable { shape: Arc::new(shape.clone()), mode });
-    }
-    for section in &config.settings.topics {
-        let topic = topic(&catalog, section, &file)?;
-        catalog.topics.push(topic);
-    }
+    let (mut catalog, shapes) = tables_and_topics(config, &file)?;
     for path in contract_files(config, &file)? {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -40,6 +31,27 @@ pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
         ));
     }
     Ok(catalog)
+}
+
+/// As [`load_catalog`], with the contract's text in place of the files that the configuration names.
+pub fn catalog_of(config: &Config, contract: &str, place: &str) -> Result<Catalog, ConfigError> {
+    let (mut catalog, shapes) = tables_and_topics(config, &config.file.display().to_string())?;
+    add_view(&mut catalog, &shapes, contract, place)?;
+    Ok(catalog)
+}
+
+fn tables_and_topics(config: &Config, file: &str) -> Result<(Catalog, Vec<Table>), ConfigError> {
+    let mut catalog = Catalog::default();
+    let shapes = tables(config, file)?;
+    for shape in &shapes {
+        let mode = mode_of(config, file, &shape.name)?;
+        catalog.tables.push(BaseTable { shape: Arc::new(shape.clone()), mode });
+    }
+    for section in &config.settings.topics {
+        let topic = topic(&catalog, section, file)?;
+        catalog.topics.push(topic);
+    }
+    Ok((catalog, shapes))
 }
 
 /// Compiles one contract and adds its view.

@@ -3,6 +3,7 @@
 //! The only place of the library that names the example's columns. It must not know how events travel or
 //! where rows are kept, and reads no clock: everything here is a function of its arguments.
 
+pub mod evidence;
 pub mod workload;
 
 use std::sync::Arc;
@@ -19,6 +20,10 @@ pub use workload::{Deliveries, Workload};
 
 /// The contract of the example's view, `agg_daily_product`.
 pub const CONTRACT: &str = include_str!("../../contracts/agg_daily_product.json");
+
+/// The shipped configuration: the example's table and topic. The path of its contract file leads nowhere here;
+/// [`CONTRACT`] is what it holds.
+pub const CONFIGURATION: &str = include_str!("../../config/driftless.toml");
 
 const CANONICAL_EVENTS: &str = include_str!("events.jsonl");
 

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use board::{Board, Numbers, ViewNumbers};
+pub(crate) use prober::probe;
 
 use crate::pipeline::publish::PublishSettings;
 use crate::pipeline::read::ReadSettings;

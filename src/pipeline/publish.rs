@@ -127,7 +127,12 @@ impl Publisher {
         let result = self.try_step(base, store);
         match &result {
             Ok(Step::Idle | Step::Beat | Step::Published { .. }) => {}
-            Ok(Step::Standby | Step::Refused(_)) | Err(_) => self.shown = None,
+            Ok(Step::Standby | Step::Refused(_)) => self.shown = None,
+            Err(_) => {
+                self.shown = None;
+                // Nobody could beat meanwhile, so standing still says nothing.
+                self.foreign_beat = None;
+            }
         }
         if let Ok(Step::Refused(reply)) = &result {
             self.sweep_next |= matches!(reply, PublishReply::CountDiffers { .. });
@@ -277,7 +282,7 @@ impl Publisher {
         check_count: bool,
     ) -> PortResult<Step> {
         let mut keys = candidates;
-        let mut published = 0;
+        let (mut published, mut begun) = (0, false);
         loop {
             // 1. List what changed since the last list.
             let mut snapshot = base.snapshot()?;
@@ -290,15 +295,17 @@ impl Publisher {
                 let groups = self.recompute(&mut *snapshot, &keys)?;
                 drop(snapshot);
                 published += groups.len() as u64;
-                return self.finish(store, cursor, &head, groups, published, check_count);
+                return self.finish(store, cursor, &head, groups, published, check_count || begun);
             }
             drop(snapshot);
-            // 3. Too many for one script: parts, each of a snapshot of its own.
-            if cursor.token.is_empty() || self.is_not_ours(&cursor) {
+            // 3. Too many for one script: parts, each of a snapshot of its own. What an earlier attempt left
+            //    unfinished is not continued: a begin makes the meta count what the index holds.
+            if !begun {
                 match self.begin(store, &cursor, &head, check_count)? {
-                    Ok(begun) => cursor = begun,
+                    Ok(next) => cursor = next,
                     Err(refused) => return Ok(Step::Refused(refused)),
                 }
+                begun = true;
             }
             for part in keys.chunks(self.settings.groups_per_script_max) {
                 let groups = self.recompute(&mut *base.snapshot()?, part)?;
@@ -312,10 +319,6 @@ impl Publisher {
             since = head.commit;
             keys.clear();
         }
-    }
-
-    fn is_not_ours(&self, cursor: &Cursor) -> bool {
-        !cursor.token.starts_with(&self.token_prefix)
     }
 
     fn recompute(&self, snapshot: &mut dyn Snapshot, keys: &[GroupKey]) -> PortResult<Vec<GroupWrite>> {
@@ -381,10 +384,8 @@ impl Publisher {
             keys,
         };
         let parts = cursor.part;
-        // Our own begin has made the meta count what the index holds.
-        let begun = !cursor.token.is_empty() && !self.is_not_ours(&cursor);
         let publish = Publish {
-            check_count: check_count || begun,
+            check_count,
             expected: cursor,
             groups,
             meta: self.finished_meta(head, true),

@@ -11,7 +11,7 @@ pub struct KeySpace {
 /// The keys of one view. They share the hash tag `{object}`, so they live in one slot of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewKeys {
-    /// Hash: what the view says of itself, such as `driftless:{agg_daily_product}`.
+    /// Hash: what the view says of itself, `<prefix>{object}`.
     pub meta: String,
     /// Sorted set with score 0: the encoded group keys.
     pub index: String,

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -137,6 +138,8 @@ fn launch(executable: &Path, folder: &Path, port: u16, options: &PrivateRedisOpt
     let mut child = Command::new(executable)
         .arg(&config_file)
         .stdin(Stdio::null())
+        // Ctrl-C in a terminal is for us to act on: what was read is still published before the server ends.
+        .process_group(0)
         .stdout(out)
         .stderr(err)
         .spawn()

@@ -7,6 +7,7 @@ mod build;
 mod checkpoint;
 mod convert;
 mod lock;
+mod query;
 mod reader;
 mod records;
 mod schema;
@@ -19,6 +20,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use checkpoint::Checkpointer;
 pub use lock::WriterLock;
+pub use query::FactQuery;
 pub use reader::{BaseFacts, SqliteReader};
 pub use records::RequestBox;
 pub use schema::SCHEMA_VERSION;

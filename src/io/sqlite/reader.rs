@@ -272,10 +272,13 @@ impl Snapshot for SqliteSnapshot<'_> {
         let connection = &self.reader.connection;
         let read = || -> rusqlite::Result<Vec<GroupKey>> {
             let first: Option<i64> = connection
-                .prepare_cached("SELECT first_change FROM driftless_commits WHERE commit_no = ?1")?
+                .prepare_cached(
+                    "SELECT first_change FROM driftless_commits WHERE commit_no = ?1
+                     AND first_change >= (SELECT min(change_id) FROM driftless_changes)",
+                )?
                 .query_row([after.next().0 as i64], |row| row.get(0))
                 .optional()?;
-            // The history is the index of marks, as far as it reaches back; before that the marks are read.
+            // The history is the index of marks where it still tells all of that commit; else the marks are read.
             let (sql, from) = match first {
                 Some(first) => {
                     ("SELECT group_key FROM driftless_changes WHERE change_id >= ?2 AND view_id = ?1", first)

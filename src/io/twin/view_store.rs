@@ -202,6 +202,11 @@ impl TwinStore {
         });
     }
 
+    /// The meta as it is, past all faults; empty where the view is absent.
+    pub fn meta(&self, object: &str) -> Meta {
+        self.view(object, |view| view.meta.clone())
+    }
+
     /// Every row that exists, with an index entry or without.
     pub fn rows(&self, object: &str) -> BTreeMap<String, StoredFields> {
         let rows = |view: &mut View| view.rows.iter().map(|(key, row)| (key.clone(), row.fields())).collect();

@@ -50,7 +50,7 @@ pub(super) fn run(
 }
 
 /// One question, in the order that makes its answer usable.
-pub(super) fn probe(
+pub(crate) fn probe(
     ends: &mut dyn Log,
     clock: &Arc<dyn Clock>,
     positions: &[(TopicPartition, i64)],
