@@ -132,7 +132,9 @@ impl NativeDecoder {
         if let Some((reason, detail)) = envelope.mistake {
             return Err(fail(reason, detail));
         }
-        if let Some(heartbeat) = envelope.heartbeat {
+        // Beside a change a heartbeat says nothing that counts, and the change must not vanish behind it (P10).
+        let changes = envelope.operation.is_some() || envelope.row.is_some();
+        if let Some(heartbeat) = envelope.heartbeat.filter(|_| !changes) {
             return Ok(Decoded::Heartbeat(heartbeat));
         }
         let seq = seq.ok_or_else(|| {

@@ -101,13 +101,15 @@ pub fn measure(
             result
         });
         let watcher = scope.spawn(|| watch(world, &names, &flight, &watching));
+        let events: u64 = rates.iter().map(|rate| rate * (seconds + WARM_UP.as_secs() + 1)).sum();
+        let per_day = filled.events.div_ceil(filled.days.into());
         let continued = Workload {
-            events: rates.iter().map(|rate| rate * (seconds + WARM_UP.as_secs() + 1)).sum(),
+            events,
             first_seq: filled.first_seq + filled.events,
             first_order: filled.first_order + filled.events,
-            // The days go on at the pace of the part before.
+            // The days go on at the pace of the part before: groups get as many rows.
             start_date: filled.start_date.saturating_add(jiff::Span::new().days(i64::from(filled.days))),
-            days: 1,
+            days: events.div_ceil(per_day).clamp(1, 36_500) as u32,
             ..filled.clone()
         };
         let mut producing = Producing {

@@ -10,6 +10,10 @@ use crate::ports::{BaseReader, Clock, PortError, PortResult, ViewStore};
 use crate::pure::catalog::Catalog;
 use crate::pure::publish::PublishReply;
 
+/// Publishes that take at least this long are followed by a rest of the same length.
+const REST_FROM: Duration = Duration::from_millis(20);
+const REST_MAX: Duration = Duration::from_millis(250);
+
 /// A view's publisher and when it may be tried again.
 struct Worker {
     publisher: Publisher,
@@ -81,9 +85,18 @@ pub(super) fn run(
         let busy = workers.iter().any(|worker| !worker.done && worker.not_before <= now);
         if !busy {
             let longest = if finished { 20 } else { settings.publish.beat_ms.min(100) };
-            seen = board.wait(seen, Duration::from_millis(longest));
+            let due =
+                workers.iter().filter(|worker| !worker.done).map(|worker| worker.not_before - now).min();
+            let longest = Duration::from_millis(longest);
+            seen = board.wait(seen, due.map_or(longest, |due| due.min(longest)));
         }
     }
+}
+
+/// After a publish that took long, as under a backlog or with large groups, so that commits gather and their
+/// groups are recomputed once (P12). A short one, whose cost is small, is followed at once.
+fn rest(took: Duration) -> Duration {
+    if took < REST_FROM { Duration::ZERO } else { took.min(REST_MAX) }
 }
 
 fn step(
@@ -94,6 +107,7 @@ fn step(
     settings: &MaintainSettings,
     board: &Board,
 ) -> PortResult<()> {
+    let started = Instant::now();
     let result = worker.publisher.step(base, store);
     let mut waits = String::new();
     let mut groups = 0;
@@ -107,6 +121,9 @@ fn step(
             tracing::debug!(view = worker.publisher.object(), groups = published, %version, parts, "published");
             worker.failures = 0;
             groups = published;
+            if !board.is_finished() {
+                worker.not_before = Instant::now() + rest(started.elapsed());
+            }
         }
         Ok(Step::Standby) => {
             waits = "standby: another maintainer publishes the view, or this one is behind it".to_owned();

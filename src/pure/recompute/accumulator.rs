@@ -19,11 +19,14 @@ pub struct Accumulator<'a> {
     overflow: bool,
 }
 
+/// Seeded at random for each set, and several times faster on short texts than the standard hasher.
+type Distinct = HashSet<Value, foldhash::fast::RandomState>;
+
 /// What one measure has seen of the group.
 enum State {
     Rows,
     Count(i64),
-    Distinct(HashSet<Value>),
+    Distinct(Distinct),
     Sum { total: WideSum, any: bool },
     Extreme(Option<i128>),
 }
@@ -33,7 +36,7 @@ impl State {
         match aggregate {
             Aggregate::CountRows => State::Rows,
             Aggregate::Count(_) => State::Count(0),
-            Aggregate::CountDistinct(_) => State::Distinct(HashSet::new()),
+            Aggregate::CountDistinct(_) => State::Distinct(Distinct::default()),
             Aggregate::Sum(_) => State::Sum { total: WideSum::default(), any: false },
             Aggregate::Min(_) | Aggregate::Max(_) => State::Extreme(None),
         }
@@ -130,7 +133,7 @@ impl<'a> Accumulator<'a> {
     }
 }
 
-fn distinct(value: Option<&Value>, values: &mut HashSet<Value>) {
+fn distinct(value: Option<&Value>, values: &mut Distinct) {
     match value {
         None | Some(Value::Null) => {}
         // Most rows repeat nothing or everything; only a new value is worth a copy.
