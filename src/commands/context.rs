@@ -140,9 +140,20 @@ impl Context {
         }
     }
 
+    /// The log to read from.
     pub fn open_log(&self) -> PortResult<KafkaLog> {
+        self.open_log_with(5_000)
+    }
+
+    /// A second client that asks for ends alone. It gives up early, so that the end of a maintainer does not wait
+    /// for a broker that is away.
+    pub fn open_ends(&self) -> PortResult<KafkaLog> {
+        self.open_log_with(2_000)
+    }
+
+    fn open_log_with(&self, request_timeout_ms: u32) -> PortResult<KafkaLog> {
         let topics: Vec<String> = self.catalog.topics.iter().map(|topic| topic.name.to_string()).collect();
-        KafkaLog::open(&self.kafka_settings(), &topics)
+        KafkaLog::open(&KafkaSettings { request_timeout_ms, ..self.kafka_settings() }, &topics)
     }
 
     pub fn open_store(&self) -> PortResult<RedisStore> {

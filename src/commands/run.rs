@@ -58,7 +58,7 @@ pub fn maintain(
     let mut base = context.open_writer()?;
     let mut reader = context.open_reader()?;
     let mut log = context.open_log()?;
-    let mut ends = context.open_log()?;
+    let mut ends = context.open_ends()?;
     let mut store = context.open_store()?;
     match store.probe() {
         Ok(facts) => {
@@ -153,6 +153,9 @@ fn status_line(numbers: &Numbers, rate: f64) -> String {
         watermarks.join(", "),
         human(groups)
     );
+    if let Some(trouble) = numbers.held_up.lines().next() {
+        line.push_str(&format!("  [reading is held up: {trouble}]"));
+    }
     for view in numbers.views.iter().filter(|view| !view.waits.is_empty()) {
         line.push_str(&format!("  [{}: {}]", view.object, view.waits.lines().next().unwrap_or_default()));
     }

@@ -31,7 +31,12 @@ pub(super) fn run(
     loop {
         match session(log, base, catalog, settings, clock, stop, board) {
             Ok(()) => return Ok(()),
-            Err(error) if error.is_transient() && !stop.load(Ordering::Relaxed) && !board.is_finished() => {
+            // The base is as the last commit left it: that is an orderly end.
+            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) => {
+                tracing::warn!(%error, "ending while the log or the base is in trouble");
+                return Ok(());
+            }
+            Err(error) if error.is_transient() && !board.is_finished() => {
                 failures += 1;
                 let wait = settings.backoff.delay_ms(failures, settings.random);
                 tracing::warn!(%error, wait_ms = wait, "reading starts again from the base");
