@@ -50,11 +50,13 @@ fn a_view_that_nobody_published_is_told() {
 #[test]
 fn a_run_ends_within_ten_seconds_of_a_signal_though_no_server_answers() {
     let installation = place::seeded();
-    for signal in ["TERM", "INT"] {
-        let running = installation.start(installation.command(&["run"]));
+    for (arguments, signal) in [(&["run"][..], "TERM"), (&["run"], "INT"), (&["run", "--once"], "TERM")] {
+        let running = installation.start(installation.command(arguments));
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         running.signal(signal);
         let answer = running.wait(std::time::Duration::from_secs(10));
-        assert!(answer.code.is_some(), "ended by itself: {}", answer.text());
+        // What was to be done once was not done.
+        let expected = if arguments == ["run"] { 0 } else { 2 };
+        answer.expect(expected).says(&["ending"]);
     }
 }
