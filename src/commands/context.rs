@@ -140,8 +140,18 @@ impl Context {
     }
 
     pub fn open_log(&self) -> PortResult<KafkaLog> {
+        self.open_log_with(&self.kafka_settings())
+    }
+
+    /// A log whose questions are given up soon and asked again: a maintainer that is told to end waits for one
+    /// that is under way.
+    pub fn open_log_of_maintainer(&self) -> PortResult<KafkaLog> {
+        self.open_log_with(&KafkaSettings { request_timeout_ms: 3_000, ..self.kafka_settings() })
+    }
+
+    fn open_log_with(&self, settings: &KafkaSettings) -> PortResult<KafkaLog> {
         let topics: Vec<String> = self.catalog.topics.iter().map(|topic| topic.name.to_string()).collect();
-        KafkaLog::open(&self.kafka_settings(), &topics)
+        KafkaLog::open(settings, &topics)
     }
 
     pub fn open_store(&self) -> PortResult<RedisStore> {
