@@ -47,6 +47,8 @@ fn p5_dead_letters_hold_the_watermark_not_the_stream_and_are_waived_beside_a_run
     // Given up, one after the other, with who and why on record.
     world.run(&["dlq", "waive", "1", "--why", "a test message", "--who", "ann"]).expect(0);
     assert_eq!(world.run(&["dlq", "show", "1", "--format", "json"]).expect(0).json()["who"], "ann");
+    // The verdict is of all letters, not of those that fit into the list.
+    world.run(&["dlq", "list", "--all", "--limit", "1"]).expect(1);
     let answer =
         world.run(&["dlq", "waive", "2", "--why", "no such line", "--format", "json"]).expect(0).json();
     assert_eq!(answer["answer"]["watermark"], "10", "{answer}");
