@@ -7,7 +7,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::{catalog_of, load_catalog};
+pub use catalog::{catalog_of, load_catalog, load_tables};
 pub use layers::{Overrides, environment};
 pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};
 
@@ -72,7 +72,7 @@ impl Config {
         overrides: &Overrides,
     ) -> Result<Config, ConfigError> {
         let settings = layers::merge(text, &file.display().to_string(), overrides)?;
-        settings.check(&file.display().to_string())?;
+        settings.check(&|path| overrides.place_of(path, &file.display().to_string()))?;
         Ok(Config { settings, file, folder })
     }
 }

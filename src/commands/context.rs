@@ -93,7 +93,6 @@ impl Context {
         }
         KafkaSettings {
             fetch_wait_max_ms: kafka.fetch_wait_max_ms,
-            topic_check_ms: kafka.topic_check_ms,
             queued_min_messages: kafka.queued_records,
             queued_max_kbytes: kafka.queued_kib,
             properties,
@@ -140,20 +139,19 @@ impl Context {
         }
     }
 
-    /// The log to read from.
     pub fn open_log(&self) -> PortResult<KafkaLog> {
-        self.open_log_with(5_000)
+        self.open_log_with(&self.kafka_settings())
     }
 
-    /// A second client that asks for ends alone. It gives up early, so that the end of a maintainer does not wait
-    /// for a broker that is away.
-    pub fn open_ends(&self) -> PortResult<KafkaLog> {
-        self.open_log_with(2_000)
+    /// A log whose questions are given up soon and asked again: a maintainer that is told to end waits for one
+    /// that is under way.
+    pub fn open_log_of_maintainer(&self) -> PortResult<KafkaLog> {
+        self.open_log_with(&KafkaSettings { request_timeout_ms: 3_000, ..self.kafka_settings() })
     }
 
-    fn open_log_with(&self, request_timeout_ms: u32) -> PortResult<KafkaLog> {
+    fn open_log_with(&self, settings: &KafkaSettings) -> PortResult<KafkaLog> {
         let topics: Vec<String> = self.catalog.topics.iter().map(|topic| topic.name.to_string()).collect();
-        KafkaLog::open(&KafkaSettings { request_timeout_ms, ..self.kafka_settings() }, &topics)
+        KafkaLog::open(settings, &topics)
     }
 
     pub fn open_store(&self) -> PortResult<RedisStore> {

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::context::Context;
+use super::context::overrides;
 use super::output::{print_json, table};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
+use crate::config::{Config, load_tables};
 use crate::pure::contract::View;
 use crate::pure::recompute::Recompute;
+use crate::pure::schema::Table;
 
 /// Check a contract, print its hash, or show what it compiles to.
 #[derive(Debug, Args)]
@@ -36,8 +38,9 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     let (Action::Check { file } | Action::Hash { file } | Action::Show { file }) = &arguments.action;
     let place = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| CommandError::File(place.clone(), error))?;
-    let context = Context::load(shared)?;
-    let shapes: Vec<_> = context.catalog.tables.iter().map(|table| (*table.shape).clone()).collect();
+    // The tables alone: the file may be a configured contract that went wrong.
+    let config = Config::load(shared.config.as_deref(), &overrides(shared)?)?;
+    let shapes = load_tables(&config)?;
     let view = match View::compile(&text, &place, &shapes) {
         Ok(view) => view,
         Err(error) => {
@@ -57,14 +60,14 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         (Action::Hash { .. }, Format::Json) => {
             print_json(&json!({"contract_hash": view.contract_hash, "definition_hash": view.definition_hash}))
         }
-        (Action::Show { .. }, format) => show(&context, &view, format),
+        (Action::Show { .. }, format) => show(&shapes, &view, format),
     }
     Ok(Verdict::Fine)
 }
 
-fn show(context: &Context, view: &View, format: Format) {
-    let Some(index) = context.catalog.table(&view.base) else { return };
-    let recompute = Recompute::new(view, &context.catalog.tables[index].shape);
+fn show(shapes: &[Table], view: &View, format: Format) {
+    let Some(shape) = shapes.iter().find(|shape| *shape.name == *view.base) else { return };
+    let recompute = Recompute::new(view, shape);
     if format == Format::Json {
         let measures: Vec<_> = view
             .measures

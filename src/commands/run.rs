@@ -57,8 +57,8 @@ pub fn maintain(
 ) -> PortResult<()> {
     let mut base = context.open_writer()?;
     let mut reader = context.open_reader()?;
-    let mut log = context.open_log()?;
-    let mut ends = context.open_ends()?;
+    let mut log = context.open_log_of_maintainer()?;
+    let mut ends = context.open_log_of_maintainer()?;
     let mut store = context.open_store()?;
     match store.probe() {
         Ok(facts) => {

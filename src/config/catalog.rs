@@ -75,6 +75,11 @@ pub fn add_view(catalog: &mut Catalog, shapes: &[Table], text: &str, place: &str
     Ok(())
 }
 
+/// The tables alone, for looking at a contract that may not be fit to be loaded.
+pub fn load_tables(config: &Config) -> Result<Vec<Table>, ConfigError> {
+    tables(config, &config.file.display().to_string())
+}
+
 fn tables(config: &Config, file: &str) -> Result<Vec<Table>, ConfigError> {
     let mut tables: Vec<Table> = Vec::new();
     for section in &config.settings.tables {

@@ -53,25 +53,24 @@ impl Overrides {
         Ok(())
     }
 
+    /// Where the value of a setting comes from: the last override of it, otherwise the file.
+    pub(super) fn place_of(&self, path: &str, file: &str) -> String {
+        let last = self.entries.iter().rev().find(|entry| entry.path == path);
+        last.map_or_else(|| format!("{file}: {path}"), |entry| entry.place.clone())
+    }
+
     pub fn put(&mut self, place: impl Into<String>, path: &str, text: impl Into<String>) {
         self.entries.push(Override { place: place.into(), path: path.trim().to_owned(), text: text.into() });
     }
 }
 
 pub(super) fn merge(text: &str, file: &str, overrides: &Overrides) -> Result<Settings, ConfigError> {
-    let fail = |error: &dyn std::fmt::Display| {
-        ConfigError::new(
-            file,
-            error.to_string().trim_end().to_owned(),
-            "see docs/OPERATIONS.md for every setting",
-        )
-    };
     // The file alone first: its mistakes are told with line and column.
-    let settings: Settings = toml::from_str(text).map_err(|error| fail(&error))?;
+    let settings: Settings = toml::from_str(text).map_err(|error| of_file(text, file, &error))?;
     if overrides.entries.is_empty() {
         return Ok(settings);
     }
-    let mut tree: toml::Value = toml::from_str(text).map_err(|error| fail(&error))?;
+    let mut tree: toml::Value = toml::from_str(text).map_err(|error| of_file(text, file, &error))?;
     let mut merged = settings;
     for entry in &overrides.entries {
         lay_over(&mut tree, entry)?;
@@ -84,6 +83,19 @@ pub(super) fn merge(text: &str, file: &str, overrides: &Overrides) -> Result<Set
         })?;
     }
     Ok(merged)
+}
+
+/// Says where in the file, and never quotes it: the line may hold a password.
+fn of_file(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
+    let place = match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => {
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+            format!("{file}: line {line}, column {column}")
+        }
+        None => file.to_owned(),
+    };
+    ConfigError::new(place, error.message().trim_end(), "see docs/OPERATIONS.md for every setting")
 }
 
 fn lay_over(tree: &mut toml::Value, entry: &Override) -> Result<(), ConfigError> {

@@ -228,14 +228,14 @@ pub enum StartSetting {
 }
 
 impl Settings {
-    /// Checks the limits that types cannot.
-    pub(super) fn check(&self, file: &str) -> Result<(), ConfigError> {
+    /// Checks the limits that types cannot. `place_of` says where a setting's value comes from.
+    pub(super) fn check(&self, place_of: &dyn Fn(&str) -> String) -> Result<(), ConfigError> {
         let within = |path: &str, value: u64, least: u64, most: u64| {
             if (least..=most).contains(&value) {
                 return Ok(());
             }
             Err(ConfigError::new(
-                format!("{file}: {path}"),
+                place_of(path),
                 format!("{value} is not allowed"),
                 format!("give a number from {least} to {most}"),
             ))
@@ -262,7 +262,7 @@ impl Settings {
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
-                format!("{file}: base.generation"),
+                place_of("base.generation"),
                 "it must have 1 to 64 characters",
                 "name the generation, e.g. \"2\"",
             ));

@@ -74,7 +74,7 @@ pub fn run(
         let publishing = std::thread::Builder::new()
             .name("publisher".into())
             .spawn_scoped(scope, || {
-                let result = publisher::run(reader, store, catalog, settings, &clock, board);
+                let result = publisher::run(reader, store, catalog, settings, &clock, stop, board);
                 if result.is_err() {
                     board.finish();
                 }

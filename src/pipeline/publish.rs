@@ -78,6 +78,8 @@ enum Plan {
     Delta(Cursor),
     Sweep(Cursor),
     Standby,
+    /// The base stands for nothing yet.
+    Nothing,
 }
 
 impl Publisher {
@@ -151,6 +153,7 @@ impl Publisher {
         // 2. Which groups may differ from it.
         match plan {
             Plan::Standby => Ok(Step::Standby),
+            Plan::Nothing => Ok(Step::Idle),
             Plan::Delta(cursor) => {
                 let shown = Commit(cursor.version);
                 let head = base.snapshot()?.head()?;
@@ -178,8 +181,11 @@ impl Publisher {
         let cursor = Cursor::from_meta(&meta);
         let mut snapshot = base.snapshot()?;
         let head = snapshot.head()?;
-        if head.commit == Commit(0) {
-            return Ok(Plan::Standby);
+        // Without a partition no start has been found possible: an empty view would be a claim, and in the way of
+        // the generation that comes instead.
+        let table = self.catalog.views[self.view].table;
+        if !head.positions.iter().any(|position| position.table == table) {
+            return Ok(Plan::Nothing);
         }
         if meta.is_empty() {
             return Ok(Plan::Sweep(Cursor::default()));

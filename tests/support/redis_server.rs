@@ -1,5 +1,8 @@
 //! Private Redis servers for tests: one a test, ended when it goes out of scope. Never a server that was there before.
 
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
 use driftless::io::redis::{PrivateRedis, PrivateRedisOptions};
 
 /// Starts a server; `DRIFTLESS_REDIS_SERVER` names another program than the `redis-server` of the `PATH`.

@@ -3,7 +3,8 @@
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::LetterFilter;
-use super::{BaseSettings, Doing, SCHEMA_VERSION, connect, records};
+use super::schema::check_version;
+use super::{BaseSettings, Doing, connect, records};
 use crate::ports::{BaseReader, Lineage, PortError, PortResult, Snapshot};
 use crate::pure::base::{Head, Letter, Position};
 use crate::pure::catalog::Catalog;
@@ -50,17 +51,7 @@ impl SqliteReader {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect(settings, flags)?;
         connection.pragma_update(None, "query_only", true).doing("base: open for reading")?;
-        let version: i64 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .doing("base: read its schema version")?;
-        if version != SCHEMA_VERSION {
-            return Err(PortError::permanent(format!(
-                "the base has schema version {version}, this release reads {SCHEMA_VERSION}"
-            ))
-            .with_hint(
-                "start `driftless run` of this release on it once, or use the release that wrote it",
-            ));
-        }
+        check_version(&connection)?;
         let mut reader = SqliteReader { connection, table_ids: Vec::new(), views: Vec::new() };
         reader.look_up(catalog)?;
         Ok(reader)

@@ -57,14 +57,24 @@ CREATE INDEX driftless_requests_open ON driftless_requests (request_id) WHERE st
 
 /// Makes the base's own tables where the file is new, and checks them where it is not.
 pub(super) fn prepare(connection: &Connection, generation: &str, at_ms: i64) -> PortResult<()> {
-    let version: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .doing("base: read its schema version")?;
-    match version {
-        SCHEMA_VERSION => check_generation(connection, generation),
-        0 if is_empty(connection)? => create(connection, generation, at_ms).doing("base: create its tables"),
-        0 => Err(PortError::permanent("the file is a SQLite database, but not a driftless base")
-            .with_hint("name another file in base.path")),
+    if is_empty(connection)? {
+        return create(connection, generation, at_ms).doing("base: create its tables");
+    }
+    check_version(connection)?;
+    check_generation(connection, generation)
+}
+
+/// The file is a base, and of this release.
+pub(super) fn check_version(connection: &Connection) -> PortResult<()> {
+    let number = |pragma: &str| -> PortResult<i64> {
+        connection.pragma_query_value(None, pragma, |row| row.get(0)).doing("base: read its schema version")
+    };
+    if number("application_id")? != APPLICATION_ID {
+        return Err(PortError::permanent("the file is a SQLite database, but not a driftless base")
+            .with_hint("name another file in base.path"));
+    }
+    match number("user_version")? {
+        SCHEMA_VERSION => Ok(()),
         newer => Err(PortError::permanent(format!(
             "the base has schema version {newer}, this release knows {SCHEMA_VERSION}"
         ))

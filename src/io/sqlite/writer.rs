@@ -68,6 +68,8 @@ impl SqliteWriter {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = connect(settings, flags)?;
+        // Before anything is set: a file that is no base stays as it is.
+        schema::prepare(&connection, &settings.generation, at_ms)?;
         let mode: String = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
             .doing("base: switch to WAL")?;
@@ -80,7 +82,6 @@ impl SqliteWriter {
             .pragma_update(None, "synchronous", synchronous)
             .and_then(|()| connection.pragma_update(None, "wal_autocheckpoint", 0))
             .doing("base: set how it writes")?;
-        schema::prepare(&connection, &settings.generation, at_ms)?;
         let mut writer = SqliteWriter {
             tables: catalog.tables.iter().map(|table| TableStatements::new(table.shape.clone())).collect(),
             connection,

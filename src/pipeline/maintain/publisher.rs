@@ -2,6 +2,7 @@
 //! reading and committing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Board, LAST_PUBLISH, MaintainSettings, ONCE_PATIENCE, ViewNumbers};
@@ -32,6 +33,7 @@ pub(super) fn run(
     catalog: &Arc<Catalog>,
     settings: &MaintainSettings,
     clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<()> {
     let mut workers: Vec<Worker> = (0..catalog.views.len())
@@ -75,7 +77,8 @@ pub(super) fn run(
         // 2. The end: once everything is shown, or there is no more time.
         if finished {
             let since = *ending.get_or_insert_with(Instant::now);
-            let patience = if settings.once { ONCE_PATIENCE } else { LAST_PUBLISH };
+            let told_to_end = stop.load(Ordering::Relaxed);
+            let patience = if settings.once && !told_to_end { ONCE_PATIENCE } else { LAST_PUBLISH };
             if workers.iter().all(|worker| worker.done) {
                 return Ok(());
             }

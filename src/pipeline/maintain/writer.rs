@@ -43,6 +43,11 @@ pub(super) fn run(
                 board.update(|numbers| numbers.held_up = error.to_string());
                 std::thread::sleep(Duration::from_millis(wait));
             }
+            // Told to end while the log is away: what has been read is committed, and the rest waits there.
+            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) && !settings.once => {
+                tracing::warn!(%error, "ending while the log is away");
+                return Ok(());
+            }
             Err(error) => return Err(error),
         }
     }
