@@ -31,8 +31,8 @@ pub(super) fn run(
     loop {
         match session(log, base, catalog, settings, clock, stop, board) {
             Ok(()) => return Ok(()),
-            // The base is as the last commit left it: that is an orderly end.
-            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) => {
+            // Told to end while the log or the base is in trouble: what was committed is safe, the rest waits in the log.
+            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) && !settings.once => {
                 tracing::warn!(%error, "ending while the log or the base is in trouble");
                 return Ok(());
             }
@@ -42,11 +42,6 @@ pub(super) fn run(
                 tracing::warn!(%error, wait_ms = wait, "reading starts again from the base");
                 board.update(|numbers| numbers.held_up = error.to_string());
                 std::thread::sleep(Duration::from_millis(wait));
-            }
-            // Told to end while the log is away: what has been read is committed, and the rest waits there.
-            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) && !settings.once => {
-                tracing::warn!(%error, "ending while the log is away");
-                return Ok(());
             }
             Err(error) => return Err(error),
         }
