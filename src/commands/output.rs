@@ -18,12 +18,12 @@ pub fn say(text: &str) {
 }
 
 /// As `println!`, through [`say`].
-macro_rules! say {
+macro_rules! tell {
     ($($text:tt)*) => {
         $crate::commands::output::say(&format!($($text)*))
     };
 }
-pub(crate) use say;
+pub(crate) use tell;
 
 /// Prints a JSON document, one line a field.
 pub fn print_json(value: &serde_json::Value) {
