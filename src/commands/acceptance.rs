@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::output::{print_json, spinner};
+use super::output::{print_json, say, spinner};
 use super::playground::{self, Own, Playground};
 use super::{CommandError, CommandResult, Format, Shared, Verdict, context, run, story};
 use crate::example::evidence::Check;
@@ -76,26 +76,33 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
 
 /// Checks by the part of the evidence that they are about, then the timings.
 fn print_text(playground: &Playground, found: &Json, checks: &[Check]) {
-    println!("driftless acceptance\n{}\n", playground.servers_text());
+    say(&format!("driftless acceptance\n{}\n", playground.servers_text()));
     for (part, checks) in parts(checks) {
         let equal = checks.iter().filter(|check| check.ok()).count();
         let verdict = if equal == checks.len() { "ok" } else { "DIFFERS" };
         let values: Vec<String> = checks.iter().map(|check| short(check, &part)).collect();
         let part = part.trim_start_matches("stages.");
-        println!("{verdict:8} {part:24} {equal:2} of {:2}  {}", checks.len(), cut(&values.join(", "), 96));
+        say(&format!(
+            "{verdict:8} {part:24} {equal:2} of {:2}  {}",
+            checks.len(),
+            cut(&values.join(", "), 96)
+        ));
     }
     let equal = checks.iter().filter(|check| check.ok()).count();
-    println!("\n{equal} of {} values are as expected\n", checks.len());
-    println!("{:34} {:>9} {:>9} {:>9}", "GMV of January 2027 by product", "min ms", "median ms", "max ms");
+    say(&format!("\n{equal} of {} values are as expected\n", checks.len()));
+    say(&format!(
+        "{:34} {:>9} {:>9} {:>9}",
+        "GMV of January 2027 by product", "min ms", "median ms", "max ms"
+    ));
     for (name, title) in [("base", "from 216,000 rows (SQLite)"), ("view", "from the view's groups (Redis)")]
     {
         let times = &found["benchmark"]["timings_ms"][name];
         let time = |field: &str| format!("{:.3}", times[field].as_f64().unwrap_or_default());
-        println!("{title:34} {:>9} {:>9} {:>9}", time("min"), time("median"), time("max"));
+        say(&format!("{title:34} {:>9} {:>9} {:>9}", time("min"), time("median"), time("max")));
     }
-    println!();
+    say("");
     for (name, value) in found["benchmark"]["disclosure"].as_object().into_iter().flatten() {
-        println!("{name:12} {}", value.as_str().unwrap_or_default());
+        say(&format!("{name:12} {}", value.as_str().unwrap_or_default()));
     }
 }
 

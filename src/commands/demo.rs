@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use serde_json::json;
 
-use super::output::print_json;
+use super::output::{print_json, say};
 use super::playground::{Own, Playground, shipped};
 use super::{CommandResult, Format, Shared, Verdict, context, run, story};
 use crate::telemetry;
@@ -41,12 +41,15 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = run::stop_on_signal(stop.clone())?;
     let overrides = context::overrides(shared)?;
-    let named = |path: &str| overrides.entries.iter().any(|entry| entry.path == path);
+    // An empty variable names nothing.
+    let named = |path: &str| {
+        overrides.entries.iter().rfind(|entry| entry.path == path).is_some_and(|entry| !entry.text.is_empty())
+    };
     let own = Own { kafka: named("kafka.brokers"), redis: named("redis.url") };
     let playground = Playground::open("demo", &shipped(&overrides)?, own)?;
     let (context, text) = (&playground.context, shared.format == Format::Text);
     if text {
-        println!("driftless demo: Kafka -> SQLite base -> Redis\n{}", playground.servers_text());
+        say(&format!("driftless demo: Kafka -> SQLite base -> Redis\n{}", playground.servers_text()));
     }
     // 1. The story.
     let view = &context.catalog.views[story::VIEW].view;
@@ -54,7 +57,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     let told = story::tell(context, &stop, &mut |stage| {
         number += 1;
         if text {
-            println!("\n{}", show::stage_text(view, number, stage));
+            say(&format!("\n{}", show::stage_text(view, number, stage)));
         }
     });
     let stages = match told {
@@ -68,7 +71,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     }
     if arguments.once {
         if text {
-            println!("\nWithout --once a shop goes on selling now, for you to watch Redis move.");
+            say("\nWithout --once a shop goes on selling now, for you to watch Redis move.");
         }
         return Ok(Verdict::Fine);
     }

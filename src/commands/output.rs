@@ -1,6 +1,6 @@
 //! What commands print: tables and JSON on standard output, progress on standard error where it is a terminal.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use comfy_table::{Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,9 +12,14 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
+/// Prints a line, or nothing where nobody reads any more, as behind `| head`: cleaning up goes on.
+pub fn say(text: &str) {
+    let _nobody_reads = writeln!(std::io::stdout(), "{text}");
+}
+
 /// Prints a JSON document, one line a field.
 pub fn print_json(value: &serde_json::Value) {
-    println!("{value:#}");
+    say(&format!("{value:#}"));
 }
 
 /// A bar for work of a known length, shown on a terminal alone.

@@ -14,7 +14,7 @@ use crate::config::{
 };
 use crate::example;
 use crate::io::kafka::{KafkaAdmin, KafkaSettings, MockKafka};
-use crate::io::redis::{PrivateRedis, PrivateRedisOptions, RedisSettings, RedisStore, redact_url};
+use crate::io::redis::{PrivateRedis, PrivateRedisOptions, RedisSettings, redact_url, remove_view};
 use crate::ports::{PortError, PortResult};
 
 /// What the in-process Kafka is not, in one line.
@@ -82,8 +82,10 @@ impl Playground {
         } else {
             let started = MockKafka::start()?;
             started.create_topic(&topic.name, 1)?;
+            let KafkaSettings { brokers, fetch_wait_max_ms, topic_check_ms, .. } =
+                started.settings("driftless");
             settings.kafka =
-                KafkaSection { brokers: started.brokers(), fetch_wait_max_ms: 5, ..KafkaSection::default() };
+                KafkaSection { brokers, fetch_wait_max_ms, topic_check_ms, ..KafkaSection::default() };
             mock = Some(started);
         }
         let topic = topic.name.clone();
@@ -225,8 +227,7 @@ struct OwnView {
 
 impl Drop for OwnView {
     fn drop(&mut self) {
-        let removed = RedisStore::new(&self.settings).and_then(|mut store| store.remove_view(&self.object));
-        if let Err(error) = removed {
+        if let Err(error) = remove_view(&self.settings, &self.object) {
             tracing::warn!(prefix = self.settings.prefix, %error, "the keys made here are left behind");
         }
     }

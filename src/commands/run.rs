@@ -153,6 +153,9 @@ fn status_line(numbers: &Numbers, rate: f64) -> String {
         watermarks.join(", "),
         human(groups)
     );
+    if let Some(trouble) = numbers.held_up.lines().next() {
+        line.push_str(&format!("  [reading is held up: {trouble}]"));
+    }
     for view in numbers.views.iter().filter(|view| !view.waits.is_empty()) {
         line.push_str(&format!("  [{}: {}]", view.object, view.waits.lines().next().unwrap_or_default()));
     }

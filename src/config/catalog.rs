@@ -206,8 +206,14 @@ fn mode(section: &TopicSection, file: &str) -> Result<Mode, ConfigError> {
     }
     Ok(match section.watermark {
         WatermarkMode::Dense => match section.first_seq.unwrap_or(1) {
-            first if first <= i64::MAX as u64 => Mode::Dense { first },
-            _ => return Err(ConfigError::new(place("first_seq"), "it is too great", "at most 2^63 - 1")),
+            first if (1..=i64::MAX as u64).contains(&first) => Mode::Dense { first },
+            first => {
+                return Err(ConfigError::new(
+                    place("first_seq"),
+                    format!("{first} is not allowed"),
+                    "give a number from 1 to 2^63 - 1",
+                ));
+            }
         },
         WatermarkMode::Sparse => Mode::Sparse { shared: section.shared_seq },
         WatermarkMode::AppendOrdered => Mode::AppendOrdered,

@@ -79,6 +79,9 @@ pub struct KafkaSection {
     pub queued_kib: u32,
     /// How often new partitions are looked for, in ms, 100 to 3,600,000. Default 5,000.
     pub partition_refresh_ms: u64,
+    /// How often it is asked whether a topic is still the same one, and not another of its name, in ms, up to
+    /// 3,600,000. 0 never asks, for brokers that cannot tell. Default 5,000.
+    pub topic_check_ms: u32,
     /// Passed on to librdkafka: TLS, SASL and what else an installation needs.
     pub properties: BTreeMap<String, String>,
 }
@@ -92,6 +95,7 @@ impl Default for KafkaSection {
             queued_records: 20_000,
             queued_kib: 32_768,
             partition_refresh_ms: 5_000,
+            topic_check_ms: 5_000,
             properties: BTreeMap::new(),
         }
     }
@@ -243,6 +247,7 @@ impl Settings {
         within("kafka.queued_records", self.kafka.queued_records.into(), 1, 1_000_000)?;
         within("kafka.queued_kib", self.kafka.queued_kib.into(), 64, 2_097_151)?;
         within("kafka.partition_refresh_ms", self.kafka.partition_refresh_ms, 100, 3_600_000)?;
+        within("kafka.topic_check_ms", self.kafka.topic_check_ms.into(), 0, 3_600_000)?;
         within("redis.connect_timeout_ms", self.redis.connect_timeout_ms, 1, 600_000)?;
         within("redis.response_timeout_ms", self.redis.response_timeout_ms, 1, 600_000)?;
         within("redis.changes_max", self.redis.changes_max, 0, 1_000_000)?;

@@ -64,8 +64,9 @@ pub struct Publisher {
     shown: Option<Cursor>,
     shown_watermark: Option<Seq>,
     sweep_next: bool,
-    /// Another publisher's beat and when we first saw it.
-    foreign_beat: Option<(String, u64)>,
+    /// What another publisher shows, its beat included, and since when we have seen it so. All of it, since a
+    /// store that lost its data counts beats from the start again.
+    foreign: Option<(Meta, u64)>,
     beat_at_ms: u64,
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
@@ -100,7 +101,7 @@ impl Publisher {
             shown: None,
             shown_watermark: None,
             sweep_next: false,
-            foreign_beat: None,
+            foreign: None,
             beat_at_ms: 0,
             probes: Vec::new(),
             refreshed_ms: None,
@@ -133,7 +134,7 @@ impl Publisher {
             Err(_) => {
                 self.shown = None;
                 // Nobody could beat meanwhile, so standing still says nothing.
-                self.foreign_beat = None;
+                self.foreign = None;
             }
         }
         if let Ok(Step::Refused(reply)) = &result {
@@ -225,11 +226,10 @@ impl Publisher {
     /// Whether the publisher whose cursor is shown is gone and we are not behind what it showed.
     fn may_take_over(&mut self, meta: &Meta, head: &Head, virgin: bool) -> bool {
         let now = self.clock.monotonic_ms();
-        let beat = meta.get("beat").cloned().unwrap_or_default();
-        let since = match &self.foreign_beat {
-            Some((seen, since)) if *seen == beat => *since,
+        let since = match &self.foreign {
+            Some((seen, since)) if seen == meta => *since,
             _ => {
-                self.foreign_beat = Some((beat, now));
+                self.foreign = Some((meta.clone(), now));
                 now
             }
         };
@@ -402,7 +402,7 @@ impl Publisher {
                 let shown = Cursor { version: head.commit.0, nonce: head.nonce.clone(), ..Cursor::default() };
                 self.shown = Some(shown);
                 self.shown_watermark = watermark;
-                self.foreign_beat = None;
+                self.foreign = None;
                 Ok(Step::Published { version: head.commit, groups: published, parts })
             }
             refused => Ok(Step::Refused(refused)),

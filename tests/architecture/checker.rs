@@ -205,7 +205,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back().is_some_and(part);
         let after = text[at + word.len()..].chars().next().is_some_and(part);
-        !(first && before) && !(last && after)
+        !(first && before || last && after)
     })
 }
 

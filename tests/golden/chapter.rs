@@ -169,7 +169,10 @@ fn p4_the_chapter_comes_out_to_the_cent_and_a_rerun_changes_nothing() {
         );
         let fields = &world.published()[&key];
         assert_eq!(fields.len(), 6, "{key}");
-        assert!(fields.iter().all(|(name, value)| row[name].to_string() == *value), "{key}: {fields:?}");
+        assert!(
+            fields.iter().all(|(name, value)| row[name].as_i64() == value.parse().ok()),
+            "{key}: {fields:?}"
+        );
     }
 }
 

@@ -10,6 +10,7 @@ use driftless::pipeline::publish::Step;
 use driftless::pipeline::read::Item;
 use driftless::ports::{Clock, PortResult, ViewStore};
 use driftless::pure::base::Head;
+use driftless::pure::publish::PublishReply;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
@@ -26,6 +27,8 @@ enum Act {
     Append(usize),
     Ingest(usize),
     Step(usize),
+    /// A step while the log and the base go on between its calls of the store.
+    BusyStep(usize),
     /// Time passes.
     Wait(u64),
     /// After so many more calls one fails.
@@ -64,9 +67,10 @@ fn acts(nodes: usize) -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         6 => (1..8_usize).prop_map(Act::Append),
         6 => (0..nodes).prop_map(Act::Ingest),
-        12 => (0..nodes).prop_map(Act::Step),
+        8 => (0..nodes).prop_map(Act::Step),
+        6 => (0..nodes).prop_map(Act::BusyStep),
         3 => prop_oneof![Just(BEAT_MS), Just(TAKEOVER_MS)].prop_map(Act::Wait),
-        4 => (0..4_usize, fault).prop_map(|(skipped, fault)| Act::Fail(skipped, fault)),
+        5 => (0..7_usize, fault).prop_map(|(skipped, fault)| Act::Fail(skipped, fault)),
         1 => any::<bool>().prop_map(Act::Reachable),
         1 => Just(Act::DeliverLate),
         1 => Just(Act::Flush),
@@ -85,6 +89,7 @@ pub trait Node {
     fn poll(&mut self) -> Vec<Item>;
     fn apply(&mut self, items: &[Item]) -> Applied;
     fn step(&mut self) -> PortResult<Step>;
+    fn step_busy(&mut self, feed_and_note: &mut (dyn FnMut(Option<Applied>) + Send)) -> PortResult<Step>;
     fn head(&mut self) -> Head;
 }
 
@@ -99,6 +104,10 @@ impl Node for Running<'_> {
 
     fn step(&mut self) -> PortResult<Step> {
         Running::step(self)
+    }
+
+    fn step_busy(&mut self, feed_and_note: &mut (dyn FnMut(Option<Applied>) + Send)) -> PortResult<Step> {
+        Running::step_busy(self, feed_and_note)
     }
 
     fn head(&mut self) -> Head {
@@ -127,7 +136,7 @@ pub struct Watch<'a> {
     /// How many beats there have been, and since when this one stands.
     beats: u64,
     beat_since_ms: u64,
-    /// The beats that each node has met, with their numbers.
+    /// The beats that each node has met, with their numbers when it first did.
     sightings: BTreeMap<(usize, String), u64>,
     /// Counted, so that a test knows that it tests something.
     pub takeovers: usize,
@@ -177,34 +186,61 @@ impl<'a> Watch<'a> {
                 return;
             }
             let applied = running.apply(&items);
-            let from = self.consumed[node];
-            let until = from + applied.consumed as usize;
-            self.events[from..until].iter().for_each(|event| {
-                self.oracles[node].deliver(event);
-            });
-            self.consumed[node] = until;
-            self.note_state(node, running);
+            self.note_applied(node, applied);
         }
+    }
+
+    /// Folds what a node has consumed, and notes what its new commit has to show.
+    fn note_applied(&mut self, node: usize, applied: Applied) {
+        let from = self.consumed[node];
+        let until = from + applied.consumed as usize;
+        self.events[from..until].iter().for_each(|event| {
+            self.oracles[node].deliver(event);
+        });
+        self.consumed[node] = until;
+        let nonce = self.lineages.iter().find(|(_, owner)| **owner == node).expect("a lineage").0.clone();
+        let commit = applied.commit.expect("a commit a batch").0;
+        self.states.insert((nonce, commit), self.oracles[node].published());
     }
 
     /// One step of a node. Whoever changes the store has to be the one that is shown, or find nobody alive.
     pub fn step(&mut self, node: usize, running: &mut dyn Node) {
+        self.step_by(node, |_| running.step());
+    }
+
+    /// As [`step`](Self::step), with an event, a batch, and packets that were given up between any two calls of
+    /// the store.
+    fn step_busy(&mut self, node: usize, running: &mut dyn Node) {
+        self.step_by(node, |watch| {
+            running.step_busy(&mut |applied| match applied {
+                None => {
+                    watch.append(1);
+                    // Not at once, or the packet would only be on time.
+                    if watch.world.store.calls().is_multiple_of(4) {
+                        watch.deliver_late();
+                    }
+                }
+                Some(applied) => watch.note_applied(node, applied),
+            })
+        });
+    }
+
+    fn step_by(&mut self, node: usize, step: impl FnOnce(&mut Self) -> PortResult<Step>) {
         self.see_beat();
         let before = (self.beat.clone(), self.beats);
         let stands_ms = self.world.clock.monotonic_ms() - self.beat_since_ms;
         let shown = self.world.store.meta(OBJECT).remove("nonce").unwrap_or_default();
-        if let Err(error) = running.step() {
+        if let Err(error) = step(self) {
             assert!(error.is_transient(), "{error}");
         }
         if !self.see_beat() {
-            self.sightings.insert((node, before.0), before.1);
+            self.sightings.entry((node, before.0)).or_insert(before.1);
             return;
         }
         // A base that finds its own state shown, with another's unfinished parts, may mend it at once.
         let ours = self.lineages.get(&shown) == Some(&node);
         // A failover may show a beat once more that the standby has met before.
-        let met = self.sightings.insert((node, before.0.clone()), before.1);
-        let again = met.is_some_and(|changes| changes != before.1);
+        let again = *self.sightings.entry((node, before.0)).or_insert(before.1) != before.1;
         if self.owner.is_some_and(|owner| owner != node) && !ours && !again {
             assert!(stands_ms >= TAKEOVER_MS, "P7: took over from a publisher that lives");
             self.takeovers += 1;
@@ -222,6 +258,14 @@ impl<'a> Watch<'a> {
         self.beats += 1;
         self.beat_since_ms = self.world.clock.monotonic_ms();
         true
+    }
+
+    /// Packets that were given up arrive; one that is accepted is nobody's step.
+    fn deliver_late(&mut self) {
+        let replies = self.world.store.deliver_late();
+        if replies.iter().any(|reply| matches!(reply, PublishReply::Accepted { .. })) {
+            self.forget_owner();
+        }
     }
 
     /// The store went back or lost everything: whoever finds nothing, or its own, may publish at once.
@@ -254,13 +298,11 @@ impl<'a> Watch<'a> {
             Act::Append(count) => self.append(*count),
             Act::Ingest(node) => self.ingest(*node, nodes[*node]),
             Act::Step(node) => self.step(*node, nodes[*node]),
+            Act::BusyStep(node) => self.step_busy(*node, nodes[*node]),
             Act::Wait(ms) => self.world.clock.advance(*ms),
             Act::Fail(skipped, fault) => store.fail_nth(*skipped, *fault),
             Act::Reachable(reachable) => store.set_reachable(*reachable),
-            Act::DeliverLate => {
-                store.deliver_late();
-                self.forget_owner();
-            }
+            Act::DeliverLate => self.deliver_late(),
             Act::Flush => {
                 store.flush_all();
                 self.damaged = false;

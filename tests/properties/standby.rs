@@ -103,6 +103,23 @@ fn p7_time_without_a_reachable_store_does_not_count_towards_a_takeover() {
 }
 
 #[test]
+fn p7_a_store_that_counts_beats_from_the_start_again_is_not_taken_for_one_that_stands_still() {
+    two_bases(|watch, first, second| {
+        let (clock, store, before) = (watch.world.clock.clone(), watch.world.store.clone(), nonce(watch));
+        let beat = store.meta(OBJECT).remove("beat");
+        watch.step(1, second);
+        store.flush_all();
+        clock.advance(TAKEOVER_MS);
+        // The first one is told, and publishes anew: the same number of beats, and it lives.
+        watch.step(0, first);
+        watch.step(0, first);
+        assert_eq!(store.meta(OBJECT).remove("beat"), beat);
+        watch.step(1, second);
+        assert_eq!(nonce(watch), before);
+    });
+}
+
+#[test]
 fn p8_a_publisher_mends_what_its_own_lost_answer_left_unfinished_whatever_else_is_broken() {
     let mut world = world(Sizes::default());
     world.sizes.groups_per_script_max = 1;

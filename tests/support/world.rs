@@ -14,9 +14,13 @@ use driftless::pipeline::ingest::{Applied, Ingest, Probe};
 use driftless::pipeline::publish::{PublishSettings, Publisher, Step};
 use driftless::pipeline::read::{Item, ReadSettings, Reader, plan_start};
 use driftless::pipeline::requests;
-use driftless::ports::{BaseReader, BaseWriter, Clock, Log, Meta, PortResult, ViewStore};
+use driftless::ports::{
+    BaseReader, BaseWriter, Clock, Log, Meta, PortResult, RangeRead, StoredFields, ViewStore,
+};
 use driftless::pure::base::{Action, Counts, Head, Letter};
 use driftless::pure::catalog::Catalog;
+use driftless::pure::group_key::GroupKey;
+use driftless::pure::publish::{Publish, PublishReply};
 use driftless::pure::seq::{Commit, TopicPartition};
 use serde_json::Value;
 
@@ -263,6 +267,20 @@ impl Running<'_> {
         self.publisher.step(&mut self.base, &mut self.store)
     }
 
+    /// As [`step`](Running::step), while the writer goes on: before each call of the store one batch is read and
+    /// applied. `feed_and_note` is called before that with nothing, and after it with what was done.
+    pub fn step_busy(&mut self, mut feed_and_note: impl FnMut(Option<Applied>) + Send) -> PortResult<Step> {
+        let Running { ingest, reader, base, publisher, store, .. } = self;
+        let mut between = || {
+            feed_and_note(None);
+            let items = reader.poll(Duration::ZERO).expect("a reachable log");
+            if !items.is_empty() {
+                feed_and_note(Some(ingest.apply(&items).expect("the base takes the batch")));
+            }
+        };
+        publisher.step(base, &mut Busy { store, between: &mut between })
+    }
+
     /// Reads and publishes everything.
     pub fn catch_up(&mut self) {
         self.ingest_all();
@@ -318,5 +336,46 @@ impl Running<'_> {
         let id = self.requests.put(action, "tester", "a test", at_ms).expect("a request on record");
         requests::carry_out(&mut self.ingest).expect("requests are carried out");
         self.requests.answer(id).expect("the request").expect("an answer")
+    }
+}
+
+/// A store whose every call finds the base further on.
+struct Busy<'a> {
+    store: &'a mut TwinStore,
+    between: &'a mut (dyn FnMut() + Send),
+}
+
+impl Busy<'_> {
+    fn next(&mut self) -> &mut TwinStore {
+        (self.between)();
+        self.store
+    }
+}
+
+impl ViewStore for Busy<'_> {
+    fn read_meta(&mut self, object: &str) -> PortResult<Meta> {
+        self.next().read_meta(object)
+    }
+
+    fn publish(&mut self, object: &str, columns: &[String], publish: &Publish) -> PortResult<PublishReply> {
+        self.next().publish(object, columns, publish)
+    }
+
+    fn read_range(
+        &mut self,
+        object: &str,
+        after: Option<&str>,
+        through: Option<&str>,
+        limit: usize,
+    ) -> PortResult<RangeRead> {
+        self.next().read_range(object, after, through, limit)
+    }
+
+    fn read_rows(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredFields>)> {
+        self.next().read_rows(object, keys)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+        self.next().scan_strays(object, cursor)
     }
 }

@@ -53,6 +53,7 @@ impl Servers {
         if let Some(mock) = &mock {
             overrides.put(place, "kafka.brokers", mock.brokers());
             overrides.put(place, "kafka.fetch_wait_max_ms", "5");
+            overrides.put(place, "kafka.topic_check_ms", "0");
         }
         if let Some(redis) = &private_redis {
             overrides.put(place, "redis.url", redis.url());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::commands::context::Context;
-use crate::commands::output::human;
+use crate::commands::output::{human, say};
 use crate::commands::playground::Playground;
 use crate::commands::{CommandError, Format, produce, run, story};
 use crate::example::{Workload, canonical_events};
@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<(), CommandError> {
     let context = &playground.context;
     if format == Format::Text {
-        println!("\n{}", invitation(playground, rate)?);
+        say(&format!("\n{}", invitation(playground, rate)?));
     }
     // Of the playground only what threads may share.
     let topic = playground.topic();
@@ -53,12 +53,12 @@ pub fn run(
     if format == Format::Text {
         let numbers = board.numbers();
         let groups: u64 = numbers.views.iter().map(|view| view.groups_published).sum();
-        println!(
+        say(&format!(
             "\nEnded: {} events sold, {} read, {} groups published, nothing left waiting.",
             human(sent.load(Ordering::Relaxed)),
             human(numbers.consumed),
             human(groups)
-        );
+        ));
     }
     Ok(())
 }
@@ -138,7 +138,7 @@ fn show(context: &Context, format: Format, stop: &AtomicBool, sent: &AtomicU64) 
     let (mut store, mut base) = (context.open_store()?, context.open_reader()?);
     let mut shown = version(&mut store, object)?.0;
     if format == Format::Text {
-        println!("\n   {:>8}  {:>6}  {:>6}  changed since the line before", "events", "W", "groups");
+        say(&format!("\n   {:>8}  {:>6}  {:>6}  changed since the line before", "events", "W", "groups"));
     }
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {

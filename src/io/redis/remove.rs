@@ -1,4 +1,5 @@
-//! Takes away everything that a view has in Redis: for benchmarks, which publish under a prefix of their own.
+//! Takes away everything that a view has in Redis: for demo, acceptance and benchmarks, which publish under a
+//! prefix of their own.
 
 use super::RedisSettings;
 use super::connect::Connector;

@@ -58,15 +58,6 @@ impl RedisStore {
         probe::judge(self.address(), answers)
     }
 
-    /// Deletes all keys of a view. Only for a view that nobody maintains any more: a demo's or a test's own.
-    pub fn remove_view(&mut self, object: &str) -> PortResult<()> {
-        let keys = self.key_space.view(object)?;
-        self.call("removing the view", &keys.meta, |connection| {
-            delete_matching(connection, &keys.rows_pattern())?;
-            redis::cmd("UNLINK").arg(&keys.meta).arg(&keys.index).arg(&keys.changes).query(connection)
-        })
-    }
-
     /// Runs one call on the connection; an error drops it.
     fn call<T>(
         &mut self,
@@ -176,27 +167,6 @@ impl ViewStore for RedisStore {
             let members = strays.iter().filter_map(|row| keys.group_of(row));
             Ok((next, members.map(|member| lossy(member.to_vec())).collect()))
         })
-    }
-}
-
-/// Deletes the keys that match, a step of the walk at a time.
-fn delete_matching(connection: &mut Connection, pattern: &str) -> RedisResult<()> {
-    let mut cursor = 0;
-    loop {
-        let (next, found): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
-            .arg(cursor)
-            .arg("MATCH")
-            .arg(pattern)
-            .arg("COUNT")
-            .arg(SCAN_COUNT)
-            .query(connection)?;
-        if !found.is_empty() {
-            redis::cmd("UNLINK").arg(found).query::<()>(connection)?;
-        }
-        if next == 0 {
-            return Ok(());
-        }
-        cursor = next;
     }
 }
 

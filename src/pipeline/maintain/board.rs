@@ -63,6 +63,11 @@ impl Board {
         self.lock().numbers.clone()
     }
 
+    /// Records behind the ends that the prober saw last.
+    pub(super) fn lag(&self) -> Option<u64> {
+        self.lock().numbers.lag
+    }
+
     pub(super) fn update(&self, change: impl FnOnce(&mut Numbers)) {
         change(&mut self.lock().numbers);
     }

@@ -14,6 +14,9 @@ use crate::pure::publish::PublishReply;
 /// Publishes that take at least this long are followed by a rest of the same length.
 const REST_FROM: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_millis(250);
+/// While more is waiting in the log than one commit takes, the rest is this many times as long: what is published
+/// then is soon replaced, and the time is better spent on catching up.
+const REST_FACTOR_BEHIND: u32 = 4;
 
 /// A view's publisher and when it may be tried again.
 struct Worker {
@@ -98,8 +101,9 @@ pub(super) fn run(
 
 /// After a publish that took long, as under a backlog or with large groups, so that commits gather and their
 /// groups are recomputed once (P12). A short one, whose cost is small, is followed at once.
-fn rest(took: Duration) -> Duration {
-    if took < REST_FROM { Duration::ZERO } else { took.min(REST_MAX) }
+fn rest(took: Duration, behind: bool) -> Duration {
+    let factor = if behind { REST_FACTOR_BEHIND } else { 1 };
+    if took < REST_FROM { Duration::ZERO } else { took.min(REST_MAX) * factor }
 }
 
 fn step(
@@ -125,7 +129,8 @@ fn step(
             worker.failures = 0;
             groups = published;
             if !board.is_finished() {
-                worker.not_before = Instant::now() + rest(started.elapsed());
+                let behind = board.lag().is_some_and(|lag| lag > settings.commit_records_max as u64);
+                worker.not_before = Instant::now() + rest(started.elapsed(), behind);
             }
         }
         Ok(Step::Standby) => {

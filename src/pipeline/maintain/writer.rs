@@ -31,17 +31,17 @@ pub(super) fn run(
     loop {
         match session(log, base, catalog, settings, clock, stop, board) {
             Ok(()) => return Ok(()),
-            Err(error) if error.is_transient() && !stop.load(Ordering::Relaxed) && !board.is_finished() => {
+            // Told to end while the log or the base is in trouble: what was committed is safe, the rest waits in the log.
+            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) && !settings.once => {
+                tracing::warn!(%error, "ending while the log or the base is in trouble");
+                return Ok(());
+            }
+            Err(error) if error.is_transient() && !board.is_finished() => {
                 failures += 1;
                 let wait = settings.backoff.delay_ms(failures, settings.random);
                 tracing::warn!(%error, wait_ms = wait, "reading starts again from the base");
                 board.update(|numbers| numbers.held_up = error.to_string());
                 std::thread::sleep(Duration::from_millis(wait));
-            }
-            // Told to end while the log is away: what has been read is committed, and the rest waits there.
-            Err(error) if error.is_transient() && stop.load(Ordering::Relaxed) && !settings.once => {
-                tracing::warn!(%error, "ending while the log is away");
-                return Ok(());
             }
             Err(error) => return Err(error),
         }
