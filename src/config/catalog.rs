@@ -262,7 +262,9 @@ fn contract_files(config: &Config, file: &str) -> Result<Vec<PathBuf>, ConfigErr
             files.push(path);
             continue;
         };
-        let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+        // A bare name has the empty path as its parent, which cannot be listed.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder = parent.map_or_else(|| PathBuf::from("."), PathBuf::from);
         let place = || format!("{file}: contracts: {pattern}");
         let entries = std::fs::read_dir(&folder).map_err(|error| {
             ConfigError::new(place(), format!("{}: {error}", folder.display()), "name an existing folder")
