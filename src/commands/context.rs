@@ -93,6 +93,7 @@ impl Context {
         }
         KafkaSettings {
             fetch_wait_max_ms: kafka.fetch_wait_max_ms,
+            topic_check_ms: kafka.topic_check_ms,
             queued_min_messages: kafka.queued_records,
             queued_max_kbytes: kafka.queued_kib,
             properties,

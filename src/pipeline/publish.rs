@@ -236,7 +236,7 @@ impl Publisher {
         // Standing still is seen by looking again and again; a look after a long pause (a suspended machine) begins anew.
         let since = match &self.foreign {
             Some(seen)
-                if seen.meta == *meta && now.saturating_sub(seen.looked) < self.settings.takeover_ms =>
+                if seen.meta == *meta && now.saturating_sub(seen.looked) <= self.settings.takeover_ms =>
             {
                 seen.since
             }
