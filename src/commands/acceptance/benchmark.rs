@@ -15,7 +15,7 @@ use crate::io::sqlite::FactQuery;
 use crate::pipeline::publish::Publisher;
 use crate::pipeline::seed::{self, Seed};
 use crate::ports::{PortError, PortResult, RowSource, SeedRow, ViewStore};
-use crate::pure::seq::Seq;
+use crate::pure::seq::{Seq, TopicPartition};
 use crate::pure::value::Value;
 
 /// The rows stand for the first nine events.
@@ -36,7 +36,9 @@ pub fn run(context: &Context, stop: &AtomicBool, progress: &ProgressBar) -> Port
     progress.set_message("loading 216,000 rows into a base of their own");
     let loading = Instant::now();
     let mut writer = context.open_writer()?;
-    let seed = Seed { table: TABLE, through: THROUGH, positions: Vec::new() };
+    // Nothing is published before a start is possible: the load says where reading would go on.
+    let first = TopicPartition { topic: context.catalog.topics[0].name.clone(), partition: 0 };
+    let seed = Seed { table: TABLE, through: THROUGH, positions: vec![(first, 0)] };
     let mut rows = BenchmarkRows { stop };
     seed::load(&mut writer, &context.catalog, &seed, &mut rows, context.clock.wall_ms())?;
     let loaded_ms = milliseconds(loading);
