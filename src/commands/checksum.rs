@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::context::Context;
-use super::output::{print_json, table};
+use super::output::{print_json, table, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::ports::{BaseReader, Meta, PortError, PortResult, ViewStore};
 use crate::pure::checksum::{ChecksumWriter, Controls};
@@ -241,11 +241,11 @@ fn print(context: &Context, view: usize, sum: &Checksum, from: From, format: For
         }));
         return;
     }
-    println!("{object} from {from} at version {}, watermark {}", sum.version, sum.watermark);
+    tell!("{object} from {from} at version {}, watermark {}", sum.version, sum.watermark);
     let mut rows = table(&["control", "total"]);
     rows.add_row(["groups".to_owned(), sum.controls.groups().to_string()]);
     for (name, total) in sum.controls.totals() {
         rows.add_row([name.to_owned(), total.to_string()]);
     }
-    println!("{rows}\nsha256 {}", sum.sha256);
+    tell!("{rows}\nsha256 {}", sum.sha256);
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::context::overrides;
-use super::output::{print_json, table};
+use super::output::{print_json, table, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::config::{Config, load_tables};
 use crate::pure::contract::View;
@@ -46,17 +46,17 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         Err(error) => {
             match shared.format {
                 Format::Json => print_json(&json!({"ok": false, "error": error.to_string()})),
-                Format::Text => println!("{error}"),
+                Format::Text => tell!("{error}"),
             }
             return Ok(Verdict::No);
         }
     };
     match (&arguments.action, shared.format) {
         (Action::Check { .. }, Format::Text) => {
-            println!("{place}: fine, view {} over {}", view.object, view.base)
+            tell!("{place}: fine, view {} over {}", view.object, view.base)
         }
         (Action::Check { .. }, Format::Json) => print_json(&json!({"ok": true, "object": view.object})),
-        (Action::Hash { .. }, Format::Text) => println!("{}", view.contract_hash),
+        (Action::Hash { .. }, Format::Text) => tell!("{}", view.contract_hash),
         (Action::Hash { .. }, Format::Json) => {
             print_json(&json!({"contract_hash": view.contract_hash, "definition_hash": view.definition_hash}))
         }
@@ -84,12 +84,15 @@ fn show(shapes: &[Table], view: &View, format: Format) {
         }));
         return;
     }
-    println!(
+    tell!(
         "{} over {}\ncontract   {}\ndefinition {}",
-        view.object, view.base, view.contract_hash, view.definition_hash
+        view.object,
+        view.base,
+        view.contract_hash,
+        view.definition_hash
     );
     let grain: Vec<&str> = view.grain.iter().map(|dimension| dimension.name.as_str()).collect();
-    println!("one group a ({}); fresh within {} s", grain.join(", "), view.freshness_slo_seconds);
+    tell!("one group a ({}); fresh within {} s", grain.join(", "), view.freshness_slo_seconds);
     let mut rows = table(&["measure", "field", "over several groups"]);
     for measure in &view.measures {
         rows.add_row([
@@ -98,5 +101,5 @@ fn show(shapes: &[Table], view: &View, format: Format) {
             if measure.additive { "adds up" } else { "never added" },
         ]);
     }
-    println!("{rows}\n{}\n{}", recompute.index_sql, recompute.group_sql);
+    tell!("{rows}\n{}\n{}", recompute.index_sql, recompute.group_sql);
 }

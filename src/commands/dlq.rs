@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::output::{print_json, table};
+use super::output::{print_json, table, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict, request};
 use crate::io::sqlite::SqliteReader;
 use crate::pure::base::{Action, Letter};
@@ -116,7 +116,7 @@ fn list(reader: &SqliteReader, all: bool, limit: usize, format: Format) -> Comma
     if format == Format::Json {
         print_json(&Value::from(letters.iter().map(as_json).collect::<Vec<_>>()));
     } else if letters.is_empty() {
-        println!("no dead letters");
+        tell!("no dead letters");
     } else {
         let mut rows = table(&["id", "state", "place", "seq", "reason", "detail", "since"]);
         for letter in &letters {
@@ -130,7 +130,7 @@ fn list(reader: &SqliteReader, all: bool, limit: usize, format: Format) -> Comma
                 timestamp_text(Some(letter.created_ms)),
             ]);
         }
-        println!("{rows}");
+        tell!("{rows}");
     }
     // Asked for itself: the list may end before the first open one.
     let open = !reader.letters(None, true, 1)?.is_empty();
@@ -139,7 +139,7 @@ fn list(reader: &SqliteReader, all: bool, limit: usize, format: Format) -> Comma
 
 fn show(reader: &SqliteReader, id: i64, format: Format) -> CommandResult {
     let Some(letter) = reader.letters(Some(id), false, 1)?.pop() else {
-        println!("there is no dead letter {id}");
+        tell!("there is no dead letter {id}");
         return Ok(Verdict::No);
     };
     let document = as_json(&letter);
@@ -151,7 +151,7 @@ fn show(reader: &SqliteReader, id: i64, format: Format) -> CommandResult {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 rows.add_row([name.as_str(), text.as_str()]);
             }
-            println!("{rows}");
+            tell!("{rows}");
         }
     }
     Ok(Verdict::Fine)

@@ -9,7 +9,7 @@ use clap::Args;
 use jiff::civil::Date;
 use serde_json::json;
 
-use super::output::{human, print_json, progress};
+use super::output::{human, print_json, progress, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::example::Workload;
 
@@ -159,7 +159,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
             "first_seq": first_seq, "last_seq": last_seq, "seed": workload.seed,
             "seconds": (seconds * 1000.0).round() / 1000.0,
         })),
-        Format::Text => println!(
+        Format::Text => tell!(
             "{} events in {} lines ({} come twice), source_seq {first_seq} to {last_seq}, {:.1} MB in {} in {seconds:.1} s",
             human(workload.events),
             human(written.messages),

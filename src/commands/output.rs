@@ -17,6 +17,14 @@ pub fn say(text: &str) {
     let _nobody_reads = writeln!(std::io::stdout(), "{text}");
 }
 
+/// As `println!`, through [`say`].
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::commands::output::say(&format!($($text)*))
+    };
+}
+pub(crate) use tell;
+
 /// Prints a JSON document, one line a field.
 pub fn print_json(value: &serde_json::Value) {
     say(&format!("{value:#}"));

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
-use super::output::{human, print_json, progress};
+use super::output::{human, print_json, progress, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::io::kafka::{KafkaAdmin, KafkaProducer, ProducerSettings};
 use crate::pure::schema::Table;
@@ -98,7 +98,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
             "topic": &*entry.name, "sent": sent, "delivered": producer.delivered(), "failed": failed,
             "seconds": (seconds * 1000.0).round() / 1000.0,
         })),
-        Format::Text => println!(
+        Format::Text => tell!(
             "{} events on {} in {seconds:.1} s ({} a second)",
             human(producer.delivered()),
             entry.name,

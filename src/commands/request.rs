@@ -1,6 +1,7 @@
 //! How a command changes something: it puts a request on record, and whoever holds the writer's lock carries
 //! it out; where nobody does, the command takes the lock and acts itself.
 
+use crate::commands::output::tell;
 use std::time::{Duration, Instant};
 
 use super::context::Context;
@@ -43,9 +44,9 @@ pub fn ask(
                 (Format::Json, _) => super::output::print_json(
                     &serde_json::json!({"request": id, "done": done, "answer": answer}),
                 ),
-                (Format::Text, true) => println!("request {id} done: {answer}"),
+                (Format::Text, true) => tell!("request {id} done: {answer}"),
                 (Format::Text, false) => {
-                    println!("request {id} refused: {}", answer.as_str().unwrap_or_default())
+                    tell!("request {id} refused: {}", answer.as_str().unwrap_or_default())
                 }
             }
             return Ok(if done { Verdict::Fine } else { Verdict::No });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::context::Context;
-use super::output::human;
+use super::output::{human, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::io::sqlite::Checkpointer;
 use crate::pipeline::maintain::{self, Board, MaintainSettings, Numbers, Ports};
@@ -179,7 +179,7 @@ fn report(numbers: &Numbers, elapsed: Duration, format: Format) {
                 "publishes": view.publishes, "groups_published": view.groups_published,
             })).collect::<Vec<_>>(),
         })),
-        Format::Text => println!(
+        Format::Text => tell!(
             "{} events in {seconds:.1} s ({} a second), {} applied. {}",
             human(numbers.consumed),
             human(rate as u64),

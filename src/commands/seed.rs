@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::context::Context;
-use super::output::{human, print_json, progress};
+use super::output::{human, print_json, progress, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::io::rows::RowFile;
 use crate::pipeline::seed::{self, Seed};
@@ -66,7 +66,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         Format::Json => print_json(&json!({
             "table": arguments.table, "rows": count, "through_seq": arguments.through_seq, "commit": commit.0,
         })),
-        Format::Text => println!(
+        Format::Text => tell!(
             "{} rows in {} as of sequence {}; next: driftless run",
             human(count),
             arguments.table,

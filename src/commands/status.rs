@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::output::{print_json, table};
+use super::output::{print_json, table, tell};
 use super::{CommandResult, Format, Shared, Verdict};
 use crate::ports::{BaseReader, Log, Meta, PortResult, ViewStore};
 use crate::pure::base::Head;
@@ -67,7 +67,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
             "lag_error": ends.as_ref().err(),
         })),
         Format::Text => {
-            println!(
+            tell!(
                 "base   {} generation {} commit {} of {}",
                 facts.path.display(),
                 head.generation,
@@ -76,12 +76,12 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
             );
             match &redis {
                 Ok(found) => {
-                    println!("redis  {} version {}", store.address(), found.version);
+                    tell!("redis  {} version {}", store.address(), found.version);
                     for warning in &found.warnings {
-                        println!("       {warning}");
+                        tell!("       {warning}");
                     }
                 }
-                Err(error) => println!("redis  {} {error}", store.address()),
+                Err(error) => tell!("redis  {} {error}", store.address()),
             }
             print_text(&context, &head, &views, &ends, &holes);
         }
@@ -229,10 +229,10 @@ fn print_text(
             view.freshness.clone(),
         ]);
     }
-    println!("{rows}");
+    tell!("{rows}");
     for (index, hole) in holes.iter().enumerate() {
         let entry = &context.catalog.tables[index];
-        println!(
+        tell!(
             "table {} ({}): W {} in the base{}{}",
             entry.shape.name,
             entry.mode.name(),
@@ -264,8 +264,8 @@ fn print_text(
             counts.dead_letter.to_string(),
         ]);
     }
-    println!("{rows}");
+    tell!("{rows}");
     if let Err(error) = ends {
-        println!("lag unknown: {error}");
+        tell!("lag unknown: {error}");
     }
 }

@@ -66,11 +66,18 @@ pub struct Publisher {
     sweep_next: bool,
     /// What another publisher shows, its beat included, and since when we have seen it so. All of it, since a
     /// store that lost its data counts beats from the start again.
-    foreign: Option<(Meta, u64)>,
+    foreign: Option<Foreign>,
     beat_at_ms: u64,
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
     confirmed_ms: Option<i64>,
+}
+
+/// Another publisher's meta: since when it has stood like this, and when it was last looked at.
+struct Foreign {
+    meta: Meta,
+    since: u64,
+    looked: u64,
 }
 
 /// What to do with what the store shows.
@@ -226,13 +233,16 @@ impl Publisher {
     /// Whether the publisher whose cursor is shown is gone and we are not behind what it showed.
     fn may_take_over(&mut self, meta: &Meta, head: &Head, virgin: bool) -> bool {
         let now = self.clock.monotonic_ms();
+        // Standing still is seen by looking again and again; a look after a long pause (a suspended machine) begins anew.
         let since = match &self.foreign {
-            Some((seen, since)) if seen == meta => *since,
-            _ => {
-                self.foreign = Some((meta.clone(), now));
-                now
+            Some(seen)
+                if seen.meta == *meta && now.saturating_sub(seen.looked) < self.settings.takeover_ms =>
+            {
+                seen.since
             }
+            _ => now,
         };
+        self.foreign = Some(Foreign { meta: meta.clone(), since, looked: now });
         let still = now.saturating_sub(since) >= self.settings.takeover_ms;
         let shown = meta::parse_positions(meta.get("positions").map_or("", String::as_str));
         let caught_up = shown.iter().all(|(at, &offset)| {

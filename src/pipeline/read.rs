@@ -228,12 +228,19 @@ impl<'a> Reader<'a> {
                 added.push(new_partition(self.log, &catalog, at, &self.floors)?);
             }
         }
+        let known = self.slots.len();
         for state in &added {
-            tracing::info!(partition = %state.at, "a partition was added to the topic");
             self.add_slot(state, state.next_offset)?;
         }
-        if !added.is_empty() {
-            self.assign()?;
+        if !added.is_empty()
+            && let Err(error) = self.assign()
+        {
+            // Nobody has been told of them: they are found again at the next look.
+            self.slots.truncate(known);
+            return Err(error);
+        }
+        for state in &added {
+            tracing::info!(partition = %state.at, "a partition was added to the topic");
         }
         Ok(added)
     }

@@ -1,5 +1,6 @@
 //! What a benchmark found, with the set-up it was found on, as a table or as JSON.
 
+use crate::commands::output::tell;
 use serde::Serialize;
 
 use super::super::output::{human, print_json, table};
@@ -117,8 +118,8 @@ impl Report {
     pub fn print_text(&self) {
         self.setup.print();
         let EndToEnd { seconds, events_per_second, cpu_seconds, .. } = self.end_to_end;
-        println!("\nEnd to end, topic to Redis: {} events/s", human(events_per_second as u64));
-        println!(
+        tell!("\nEnd to end, topic to Redis: {} events/s", human(events_per_second as u64));
+        tell!(
             "  {} messages in {seconds:.1} s, {:.0} % of one core; {} commits, {} publishes of {} groups, {} groups in the view",
             human(self.filled.messages),
             100.0 * cpu_seconds / seconds,
@@ -127,7 +128,7 @@ impl Report {
             human(self.end_to_end.groups_published),
             human(self.end_to_end.groups),
         );
-        println!(
+        tell!(
             "  peak memory {} MiB, base {} MiB; the topic ({} MiB) had been filled at {} messages/s",
             self.end_to_end.peak_memory_bytes >> 20,
             self.end_to_end.base_bytes >> 20,
@@ -140,7 +141,7 @@ impl Report {
 
     fn print_stages(&self) {
         let Some(ratio) = self.ratio else { return };
-        println!("\nEach stage alone");
+        tell!("\nEach stage alone");
         let mut rows = table(&["stage", "counted", "seconds", "a second", "as events/s"]);
         for stage in &self.stages {
             rows.add_row([
@@ -151,15 +152,15 @@ impl Report {
                 human(stage.events_per_second as u64),
             ]);
         }
-        println!("{rows}");
-        println!("End to end is {ratio:.2} of the slowest stage alone.");
+        tell!("{rows}");
+        tell!("End to end is {ratio:.2} of the slowest stage alone.");
     }
 
     fn print_latency(&self) {
         if self.latency.is_empty() {
             return;
         }
-        println!("\nProduce to visible in Redis, in ms");
+        tell!("\nProduce to visible in Redis, in ms");
         let header = ["events/s", "reached", "events", "publishes/s", "p50", "p90", "p99", "p99.9", "max"];
         let mut rows = table(&header);
         for at in &self.latency {
@@ -176,7 +177,7 @@ impl Report {
                 ms(at.max_ms),
             ]);
         }
-        println!("{rows}");
+        tell!("{rows}");
     }
 }
 
@@ -235,20 +236,26 @@ impl Setup {
 
     fn print(&self) {
         for caveat in &self.caveats {
-            println!("NOTE: {caveat}");
+            tell!("NOTE: {caveat}");
         }
-        println!(
+        tell!(
             "driftless {} ({} build), SQLite {}, librdkafka {}",
-            self.driftless, self.build, self.sqlite, self.librdkafka
+            self.driftless,
+            self.build,
+            self.sqlite,
+            self.librdkafka
         );
-        println!(
+        tell!(
             "machine   {}, {} cores, {:.1} GiB, load {:.1} before",
-            self.cpu, self.cores, self.memory_gib, self.load_before
+            self.cpu,
+            self.cores,
+            self.memory_gib,
+            self.load_before
         );
-        println!("Kafka     {}", self.kafka);
-        println!("Redis     {}", self.redis);
-        println!("base      {}", self.base);
-        println!("settings  {}", self.settings);
-        println!("workload  {}", self.workload);
+        tell!("Kafka     {}", self.kafka);
+        tell!("Redis     {}", self.redis);
+        tell!("base      {}", self.base);
+        tell!("settings  {}", self.settings);
+        tell!("workload  {}", self.workload);
     }
 }

@@ -17,7 +17,7 @@ pub struct KafkaSettings {
     pub brokers: String,
     /// Name of the consumer group to which progress is reported. It is never read back.
     pub group: String,
-    /// Handed to librdkafka as they are: TLS, SASL, timeouts, sizes. Those in [`FIXED`] are refused.
+    /// Handed to librdkafka as they are: TLS, SASL, timeouts, sizes. Those that driftless sets itself are refused.
     pub properties: BTreeMap<String, String>,
     /// How long a broker may hold a fetch that finds nothing. The end of a partition is noticed at most this
     /// late; records are not delayed by it.

@@ -131,12 +131,15 @@ flush('ZREM')
 
 -- 6. Last the meta: cursor and watermark now say what the rows hold.
 local groups = count_of_index()
-local told = { 'groups', groups }
+local told = {}
+-- A bare sign of life counts nothing: it must not cover up what a sweep is about to mend.
+if fields > 0 or last_row >= first_row then told = { 'groups', groups } end
 if fields > 0 then redis.call('HSET', meta, unpack(ARGV, meta_at, meta_at + 2 * fields - 1)) end
 local beat = now[6]
 if not beat or #beat > 18 or not string.find(beat, '^[1-9]%d*$') then
-  told[3], told[4] = 'beat', '0'
+  table.insert(told, 'beat')
+  table.insert(told, '0')
 end
-redis.call('HSET', meta, unpack(told))
+if #told > 0 then redis.call('HSET', meta, unpack(told)) end
 redis.call('HINCRBY', meta, 'beat', '1')
 return { 'accepted', groups }

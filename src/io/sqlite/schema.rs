@@ -6,6 +6,7 @@ use super::{Doing, PortError, PortResult};
 use crate::pure::catalog::Catalog;
 use crate::pure::schema::{ColumnType, Table};
 use crate::pure::sql::{quote_identifier, storage_name};
+use crate::pure::watermark::Mode;
 
 /// `PRAGMA user_version` of this release's bases. An older file is copied and migrated, a newer one refused.
 pub const SCHEMA_VERSION: i64 = 1;
@@ -118,7 +119,7 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
     let mut ids = Vec::new();
     for table in &catalog.tables {
         let name = &*table.shape.name;
-        let definition = definition(&table.shape, table.mode.name());
+        let definition = definition(&table.shape, table.mode);
         let known: Option<(i64, String)> = connection
             .query_row("SELECT table_id, definition FROM driftless_tables WHERE name = ?1", [name], |row| {
                 Ok((row.get(0)?, row.get(1)?))
@@ -150,14 +151,19 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
     Ok(ids)
 }
 
-fn definition(table: &Table, mode: &str) -> String {
+fn definition(table: &Table, mode: Mode) -> String {
     let columns: Vec<_> = table
         .columns
         .iter()
         .map(|column| serde_json::json!([&*column.name, type_name(column.column_type), column.nullable]))
         .collect();
     let key: Vec<_> = table.key.iter().map(|&column| &*table.columns[column].name).collect();
-    serde_json::json!({"columns": columns, "key": key, "watermark": mode}).to_string()
+    let watermark = match mode {
+        Mode::Dense { first } => serde_json::json!([mode.name(), first]),
+        Mode::Sparse { shared } => serde_json::json!([mode.name(), shared]),
+        Mode::AppendOrdered | Mode::Offsets => serde_json::json!([mode.name()]),
+    };
+    serde_json::json!({"columns": columns, "key": key, "watermark": watermark}).to_string()
 }
 
 fn type_name(column_type: ColumnType) -> &'static str {

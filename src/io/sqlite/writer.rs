@@ -19,7 +19,8 @@ use crate::pure::sql::{quote_identifier, storage_name};
 use crate::pure::value::Value;
 use crate::pure::watermark::{ChangedRuns, Run};
 
-/// Entries of the change history deleted with one commit at most, so that no commit is a long one.
+/// Entries of the change history deleted with one commit at most, or twice those that it appended where that is
+/// more: no commit is a long one, and the history does not outgrow its limit.
 const PRUNE_PER_COMMIT: i64 = 2_000;
 
 /// The writer of a base file; it holds the file's lock.
@@ -131,7 +132,8 @@ impl SqliteWriter {
         if keep_from <= self.oldest_change {
             return Ok(());
         }
-        let below = keep_from.min(self.oldest_change + PRUNE_PER_COMMIT);
+        let appended = self.next_change - self.first_change;
+        let below = keep_from.min(self.oldest_change + PRUNE_PER_COMMIT.max(2 * appended));
         self.run("DELETE FROM driftless_changes WHERE change_id < ?1", [below], "base: prune history")?;
         self.run(
             "DELETE FROM driftless_commits WHERE first_change < ?1 AND commit_no < ?2",

@@ -261,7 +261,7 @@ impl Shared {
         for group in &publish.groups {
             view.write(group, columns);
         }
-        view.tell(&publish.meta);
+        view.tell(&publish.meta, !publish.groups.is_empty() || !publish.meta.is_empty());
         PublishReply::Accepted { groups: view.index.len() as u64 }
     }
 }
@@ -342,12 +342,15 @@ impl View {
         }
     }
 
-    fn tell(&mut self, fields: &[(&'static str, String)]) {
+    fn tell(&mut self, fields: &[(&'static str, String)], counted: bool) {
         let beat = self.number("beat") + 1;
         for (field, value) in fields {
             self.meta.insert((*field).to_owned(), value.clone());
         }
-        self.meta.insert("groups".to_owned(), self.index.len().to_string());
+        // A bare sign of life counts nothing.
+        if counted {
+            self.meta.insert("groups".to_owned(), self.index.len().to_string());
+        }
         self.meta.insert("beat".to_owned(), beat.to_string());
     }
 

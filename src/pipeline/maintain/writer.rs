@@ -36,7 +36,7 @@ pub(super) fn run(
                 tracing::warn!(%error, "ending while the log or the base is in trouble");
                 return Ok(());
             }
-            Err(error) if error.is_transient() && !board.is_finished() => {
+            Err(error) if error.is_transient() && !stop.load(Ordering::Relaxed) && !board.is_finished() => {
                 failures += 1;
                 let wait = settings.backoff.delay_ms(failures, settings.random);
                 tracing::warn!(%error, wait_ms = wait, "reading starts again from the base");
