@@ -18,23 +18,30 @@ fn assert_hidden(answer: &Answer) {
     assert!(answer.code.is_some(), "{text}");
 }
 
-/// Commands that reach for servers, with every detail on, in both forms of the log. Returns what they said.
+/// Commands that reach for servers, all at once, with every detail on, in both forms of the log. Returns what they
+/// said.
 fn all_answers(installation: &Installation, variables: &[(&str, &str)], arguments: &[&str]) -> Vec<Answer> {
-    let mut answers = Vec::new();
+    let start = |name: &[&str], log: &str| {
+        let mut command = installation.command(&[name, &["--log", log], arguments].concat());
+        command.env("DRIFTLESS_LOG", "trace").envs(variables.iter().copied());
+        installation.start(command)
+    };
+    let (mut asking, mut maintaining) = (Vec::new(), Vec::new());
     for log in ["text", "json"] {
-        let command = |name: &[&str]| {
-            let mut command = installation.command(&[name, &["--log", log], arguments].concat());
-            command.env("DRIFTLESS_LOG", "trace").envs(variables.iter().copied());
-            command
-        };
         for name in [&["status", "--format", "json"][..], &["status"], &["checksum", "--from", "redis"]] {
-            answers.push(installation.run_command(command(name)));
+            asking.push(start(name, log));
         }
-        let running = installation.start(command(&["run"]));
-        std::thread::sleep(Duration::from_millis(1_200));
-        running.signal("TERM");
-        answers.push(running.wait(Duration::from_secs(15)));
+        // Each on a base of its own: the lock is another test's matter.
+        maintaining.push(start(&["run", "--set", &format!("base.path={log}.db")], log));
     }
+    std::thread::sleep(Duration::from_millis(1_200));
+    for running in &mut maintaining {
+        if !running.has_ended() {
+            running.signal("TERM");
+        }
+    }
+    let answers: Vec<Answer> =
+        asking.into_iter().chain(maintaining).map(|running| running.wait(Duration::from_secs(30))).collect();
     answers.iter().for_each(assert_hidden);
     answers
 }
