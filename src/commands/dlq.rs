@@ -58,7 +58,7 @@ enum DlqCommand {
         who: Option<String>,
     },
     /// Decode and apply again; exit 1 where any stays open.
-    #[command(after_help = "Example: driftless dlq retry --why 'column widened'
+    #[command(after_help = "Example: driftless dlq retry --why 'the new release reads it'
          driftless dlq retry 3 --why 'fixed in the release of today'")]
     Retry {
         /// Number of the dead letter [default: all open ones].

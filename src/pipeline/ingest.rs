@@ -242,7 +242,8 @@ impl<'a> Ingest<'a> {
         let floor = self.tables[table].floor;
         let catalog = self.catalog.clone();
         let folded = Fold::run(self.base, &catalog, table, floor, changes)?;
-        let below = self.frontiers[table].watermark();
+        // The watermark before this batch: what its own events reach makes none of them late.
+        let below = self.tables[table].watermark;
         let mut applied = 0;
         for &(slot, class, seq) in &folded.classes {
             let counts = &mut self.partitions[slot].counts;

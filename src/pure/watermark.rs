@@ -129,6 +129,8 @@ impl Frontier {
     /// A dead letter is open: the watermark stops below its event. Returns what it may not pass, to be stored
     /// with the letter.
     pub fn hold(&mut self, letter: i64, partition: i64, seq: Option<Seq>) -> Option<Seq> {
+        // As far as the events before this one reach, whatever batch they came in.
+        self.advance();
         let below_event = match (self.mode, seq) {
             (_, Some(seq)) => Some(seq.just_below()),
             // A sequence that cannot be read lies above what its partition has shown, where sequences rise.
