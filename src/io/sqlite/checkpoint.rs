@@ -1,11 +1,15 @@
 //! Writes the WAL back to the file, beside the writer, so that no commit waits for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::{BaseSettings, Doing, connect};
 use crate::ports::PortResult;
+
+/// A round that took at most this long has left little for the next.
+const QUICK: Duration = Duration::from_millis(20);
+const ROUNDS_MAX: u32 = 10;
 
 /// The one connection that checkpoints a base.
 pub struct Checkpointer {
@@ -33,14 +37,24 @@ impl Checkpointer {
     }
 
     /// Writes back what can be written without making anybody wait. Once the WAL is four times as large as it
-    /// should be, asks the writer to pause for a moment (at most 50 ms), so that it starts from the front again.
+    /// should be, has the writer start from its front again, which makes it wait for as long as the last frames and
+    /// their syncs take: only after a round that was quick, so that little is left. A disk that is too slow for
+    /// that lets the WAL grow, up to thirty-two times, before the writer is made to wait all the same.
     pub fn run(&mut self) -> PortResult<()> {
-        let bytes = self.wal_bytes();
-        if bytes < self.bytes_min {
+        if self.wal_bytes() < self.bytes_min {
             return Ok(());
         }
-        self.checkpoint("PASSIVE")?;
-        if bytes > 4 * self.bytes_min {
+        let mut took = self.checkpoint("PASSIVE")?;
+        if self.wal_bytes() <= 4 * self.bytes_min {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS_MAX {
+            if took <= QUICK {
+                break;
+            }
+            took = self.checkpoint("PASSIVE")?;
+        }
+        if took <= QUICK || self.wal_bytes() > 32 * self.bytes_min {
             self.checkpoint("RESTART")?;
         }
         Ok(())
@@ -48,15 +62,17 @@ impl Checkpointer {
 
     /// Writes everything back and cuts the WAL to nothing, as a clean stop leaves it.
     pub fn finish(&mut self) -> PortResult<()> {
-        self.checkpoint("TRUNCATE")
+        self.checkpoint("TRUNCATE").map(|_| ())
     }
 
-    fn checkpoint(&self, mode: &str) -> PortResult<()> {
+    fn checkpoint(&self, mode: &str) -> PortResult<Duration> {
+        let started = Instant::now();
         let busy: i64 = self
             .connection
             .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(0))
             .doing("base: checkpoint")?;
-        tracing::trace!(mode, busy, "checkpoint");
-        Ok(())
+        let took = started.elapsed();
+        tracing::trace!(mode, busy, ?took, "checkpoint");
+        Ok(took)
     }
 }
