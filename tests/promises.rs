@@ -17,6 +17,7 @@ use driftless::pipeline::publish::PublishSettings;
 use driftless::pipeline::read::{ReadSettings, Reader, plan_start};
 use driftless::ports::{BaseWriter, Meta, PortError, PortResult, RangeRead, StoredFields, ViewStore};
 use driftless::pure::backoff::Backoff;
+use driftless::pure::base::Action;
 use driftless::pure::group_key::GroupKey;
 use driftless::pure::publish::{Publish, PublishReply};
 use serde_json::{Value, json};
@@ -142,6 +143,87 @@ fn p11_a_first_start_needs_the_whole_log_or_a_word() {
     let world = begin_late(&["watermark=sparse", "start=log-start"]);
     world.run(|running| running.catch_up());
     assert_eq!(world.meta()["history_from"], r#"{"sales.changes:0":4}"#);
+}
+
+#[test]
+fn p5_a_conflict_holds_the_watermark_below_its_event_whatever_follows_in_its_batch() {
+    let world = World::new(&["watermark=dense"], 1);
+    for (seq, product) in [(1, "P1"), (2, "P2"), (3, "P3"), (3, "P9"), (4, "P4"), (5, "P5")] {
+        world.append(0, &event(seq, seq, product));
+    }
+    world.run(|running| {
+        running.catch_up();
+        assert_eq!(running.watermark(), Some(2));
+    });
+}
+
+#[test]
+fn p5_a_partition_that_nobody_knows_yet_lifts_and_confirms_nothing() {
+    let world = World::new(&["watermark=append_ordered"], 1);
+    world.append(0, &event(100, 1, "P1"));
+    world.run(|running| {
+        running.catch_up();
+        running.probe();
+        running.publish_all();
+        assert_eq!(running.watermark(), Some(100));
+        let confirmed = world.meta()["confirmed_at"].clone();
+        // 101 goes to a partition that was added, and after its acknowledgement 102 to the old one.
+        world.clock.advance(60_000);
+        world.log.add_partition(&partition(1));
+        world.append(1, &event(101, 2, "P1"));
+        world.append(0, &event(102, 3, "P1"));
+        running.catch_up();
+        running.probe();
+        running.publish_all();
+        assert_eq!(running.watermark(), Some(100));
+        assert_eq!(world.meta()["confirmed_at"], confirmed);
+    });
+    world.run(|running| {
+        running.catch_up();
+        running.probe();
+        assert_eq!(running.watermark(), Some(102));
+    });
+}
+
+#[test]
+fn p5_a_standby_that_is_behind_is_not_confirmed_by_what_another_base_was() {
+    let world = World::new(&["watermark=dense"], 1);
+    world.append(0, &event(1, 1, "P1"));
+    world.run(|running| {
+        running.catch_up();
+        running.probe();
+        world.clock.advance(2_000);
+        running.publish_all();
+    });
+    assert_ne!(world.meta()["confirmed_at"], "");
+    world.append(0, &event(2, 2, "P1"));
+    world.run_on("second", |running| {
+        // It stands by, having read nothing; then the view is gone and it publishes what it has.
+        for _ in 0..3 {
+            running.step().expect("a reachable store");
+        }
+        world.store.flush_all();
+        for _ in 0..3 {
+            running.step().expect("a reachable store");
+        }
+    });
+    assert_eq!((world.meta()["confirmed_at"].as_str(), world.meta()["status"].as_str()), ("", "stale"));
+}
+
+#[test]
+fn p5_a_waiver_names_no_sequence_where_there_are_no_holes() {
+    let world = World::new(&["watermark=sparse"], 1);
+    world.append(0, &event(1, 1, "P1"));
+    world.log.append(&partition(0), None, Some(b"no event"));
+    world.append(0, &event(2, 2, "P2"));
+    world.run(|running| {
+        running.catch_up();
+        let (done, answer) = running.request(&Action::WaiveLetter { letter: 1, seq: Some(1_000) });
+        assert!(!done, "{answer}");
+        assert_eq!(running.watermark(), Some(1));
+        assert!(running.request(&Action::WaiveLetter { letter: 1, seq: None }).0);
+        assert_eq!(running.watermark(), Some(2));
+    });
 }
 
 /// A store that asserts how much one call carries.

@@ -206,8 +206,8 @@ impl<'a> Story<'a> {
         let before = self.duplicates();
         let items = self.read_to_the_end()?;
         let done = self.ingest.apply(&items)?;
-        let (positions, greatest) = (self.positions(), self.ingest.greatest());
-        let probe = probe(self.ends, &self.context.clock, &positions, greatest)?;
+        let greatest = self.ingest.greatest();
+        let probe = probe(self.ends, &self.context.clock, greatest)?;
         self.publisher.note_probe(probe.clone());
         self.ingest.note_probe(probe);
         self.ingest.apply(&[])?;

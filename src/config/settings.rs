@@ -33,6 +33,7 @@ pub struct BaseSection {
     /// The SQLite file, on a local disk. Default `driftless.db`.
     pub path: PathBuf,
     /// Names the history that this base holds; a standby has the same one, a rebuild a new one. Default `1`.
+    #[serde(deserialize_with = "text")]
     pub generation: String,
     /// `normal` (default): Kafka is the durable log. `full`: every commit reaches the disk.
     pub synchronous: Synchronous,
@@ -40,7 +41,7 @@ pub struct BaseSection {
     pub cache_mib: u32,
     /// Entries of the change history that are kept, 0 to 10^12. Default 1,000,000 (about 100 MB).
     pub history_changes_max: u64,
-    /// Size of the WAL from which it is written back, in MiB, 1 to 4,096. Default 32.
+    /// Size of the WAL from which it is written back, in MiB, 1 to 4,096. Default 64.
     pub wal_checkpoint_mib: u64,
 }
 
@@ -59,7 +60,7 @@ impl Default for BaseSection {
             synchronous: Synchronous::Normal,
             cache_mib: 64,
             history_changes_max: 1_000_000,
-            wal_checkpoint_mib: 32,
+            wal_checkpoint_mib: 64,
         }
     }
 }
@@ -70,6 +71,7 @@ pub struct KafkaSection {
     /// `host:port, …`. Default `127.0.0.1:9092`.
     pub brokers: String,
     /// Consumer group that positions are told to, as advice for lag tools. Default `driftless`.
+    #[serde(deserialize_with = "text")]
     pub group: String,
     /// How long a broker may hold a fetch back when nothing is new, in ms, 1 to 60,000. Default 100.
     pub fetch_wait_max_ms: u32,
@@ -110,6 +112,7 @@ pub struct RedisSection {
     /// Goes before the one in the URL.
     pub username: Option<String>,
     /// First part of every key. Default `driftless`.
+    #[serde(deserialize_with = "text")]
     pub prefix: String,
     /// In ms, 1 to 600,000. Default 2,000.
     pub connect_timeout_ms: u64,
@@ -137,6 +140,15 @@ impl Default for RedisSection {
             tls_cert_file: None,
             tls_key_file: None,
         }
+    }
+}
+
+/// Text that may look like a number: `generation = 2` means `"2"`.
+fn text<'de, D: serde::Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+    match toml::Value::deserialize(input)? {
+        toml::Value::String(text) => Ok(text),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        other => Err(serde::de::Error::custom(format!("invalid type: {}, expected text", other.type_str()))),
     }
 }
 
@@ -255,6 +267,13 @@ impl Settings {
         within("maintain.read_records_max", maintain.read_records_max as u64, 1, 1_000_000)?;
         within("maintain.read_batches_max", maintain.read_batches_max as u64, 1, 1_000)?;
         within("maintain.commit_records_max", maintain.commit_records_max as u64, 1, 1_000_000)?;
+        if maintain.commit_records_max < maintain.read_records_max {
+            return Err(ConfigError::new(
+                place_of("maintain.commit_records_max"),
+                format!("{} is less than maintain.read_records_max", maintain.commit_records_max),
+                "a commit takes at least what is read at once: lower maintain.read_records_max as well",
+            ));
+        }
         within("maintain.groups_per_script_max", maintain.groups_per_script_max as u64, 1, 10_000)?;
         within("maintain.beat_ms", maintain.beat_ms, 10, 60_000)?;
         within("maintain.takeover_ms", maintain.takeover_ms, 100, 3_600_000)?;

@@ -95,15 +95,29 @@ impl<'a> Ingest<'a> {
 
     /// Makes partitions known in a commit of their own: from now on they hold the watermark.
     pub fn register(&mut self, new: Vec<PartitionState>) -> PortResult<Commit> {
+        self.in_transaction(|ingest| {
+            for mut state in new {
+                state.id = ingest.base.save_partition(&state)?;
+                ingest.frontiers[state.table].add_partition(state.id);
+                ingest.partitions.push(state);
+                ingest.touched.push(false);
+            }
+            ingest.save_tables()?;
+            ingest.base.commit(ingest.clock.wall_ms())
+        })
+    }
+
+    /// All of `body` and its commit, or nothing (P1).
+    pub(super) fn in_transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> PortResult<T>,
+    ) -> PortResult<T> {
         self.base.begin()?;
-        for mut state in new {
-            state.id = self.base.save_partition(&state)?;
-            self.frontiers[state.table].add_partition(state.id);
-            self.partitions.push(state);
-            self.touched.push(false);
+        let result = body(self);
+        if result.is_err() {
+            self.base.rollback();
         }
-        self.save_tables()?;
-        self.base.commit(self.clock.wall_ms())
+        result
     }
 
     pub fn partitions(&self) -> &[PartitionState] {
@@ -130,12 +144,7 @@ impl<'a> Ingest<'a> {
         if items.is_empty() && !self.probe_lifts() {
             return Ok(Applied::default());
         }
-        self.base.begin()?;
-        let result = self.apply_in_transaction(items);
-        if result.is_err() {
-            self.base.rollback();
-        }
-        result
+        self.in_transaction(|ingest| ingest.apply_in_transaction(items))
     }
 
     fn apply_in_transaction(&mut self, items: &[Item]) -> PortResult<Applied> {
@@ -275,31 +284,40 @@ impl<'a> Ingest<'a> {
         Ok(Some(class))
     }
 
+    /// Whether the probe moves a watermark: an idle maintainer then commits for it alone.
     fn probe_lifts(&self) -> bool {
         let Some(probe) = &self.probe else { return false };
-        self.lifts(probe).next().is_some()
+        let mut frontiers = self.frontiers.clone();
+        self.lift(&mut frontiers, probe);
+        frontiers.iter().zip(&self.frontiers).any(|(lifted, now)| lifted.would_reach() > now.watermark())
     }
 
-    /// Partitions that have been read up to the end which the probe saw, and lie below what it knew before.
-    fn lifts<'p>(&'p self, probe: &'p Probe) -> impl Iterator<Item = (usize, i64, Seq)> + 'p {
-        self.partitions.iter().filter_map(move |state| {
-            let end = probe.ends.iter().find(|(at, _)| *at == state.at)?.1;
-            let seq = probe.greatest[state.table]?;
-            let ordered =
-                self.catalog.tables[state.table].mode == crate::pure::watermark::Mode::AppendOrdered;
-            let lower = self.frontiers[state.table].partition(state.id) < Some(seq);
-            (ordered && lower && state.next_offset >= end).then_some((state.table, state.id, seq))
-        })
+    /// What a probe says: where it saw no partition but known ones, everything applied before it came from these;
+    /// and those that have been read up to the ends that it saw hold nothing below.
+    fn lift(&self, frontiers: &mut [Frontier], probe: &Probe) {
+        let known = |at: &TopicPartition| self.partitions.iter().any(|state| state.at == *at);
+        if !probe.ends.iter().all(|(at, _)| known(at)) {
+            return;
+        }
+        for (table, frontier) in frontiers.iter_mut().enumerate() {
+            let Some(seq) = probe.greatest[table] else { continue };
+            frontier.know_partitions(seq);
+            for state in self.partitions.iter().filter(|state| state.table == table) {
+                let end = probe.ends.iter().find(|(at, _)| *at == state.at);
+                if end.is_some_and(|(_, end)| state.next_offset >= *end) {
+                    frontier.lift(state.id, seq);
+                }
+            }
+        }
     }
 
     fn lift_by_probe(&mut self) {
         let Some(probe) = self.probe.take() else { return };
-        let lifts: Vec<_> = self.lifts(&probe).collect();
-        for (table, partition, seq) in lifts {
-            self.frontiers[table].lift(partition, seq);
-            for (slot, state) in self.partitions.iter().enumerate() {
-                self.touched[slot] |= state.id == partition;
-            }
+        let mut frontiers = std::mem::take(&mut self.frontiers);
+        self.lift(&mut frontiers, &probe);
+        self.frontiers = frontiers;
+        for (slot, state) in self.partitions.iter().enumerate() {
+            self.touched[slot] |= self.frontiers[state.table].partition(state.id) > state.frontier;
         }
         self.probe = Some(probe);
     }

@@ -71,14 +71,14 @@ pub fn run(
     let Ports { log, ends, base, reader, store, clock, checkpoint } = ports;
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // A broken promise ends this thread by a panic: the others must not go on as if nothing had happened.
+        let _ending = Ending { board, ended: &ended };
         let publishing = std::thread::Builder::new()
             .name("publisher".into())
             .spawn_scoped(scope, || {
-                let result = publisher::run(reader, store, catalog, settings, &clock, stop, board);
-                if result.is_err() {
-                    board.finish();
-                }
-                result
+                // However it ends, nothing is published any more.
+                let _finishing = Finishing(board);
+                publisher::run(reader, store, catalog, settings, &clock, stop, board)
             })
             .map_err(thread_trouble)?;
         let probing = std::thread::Builder::new()
@@ -104,6 +104,28 @@ pub fn run(
         join(checkpointing.join().map(Ok))?;
         written.and(published).and(probed)
     })
+}
+
+/// Ends the helpers when the maintainer's own thread leaves, in order or not.
+struct Ending<'a> {
+    board: &'a Board,
+    ended: &'a AtomicBool,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.board.finish();
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends reading when the publisher leaves.
+struct Finishing<'a>(&'a Board);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
 }
 
 fn thread_trouble(error: std::io::Error) -> PortError {

@@ -67,7 +67,7 @@ pub struct Publisher {
     /// What another publisher shows, its beat included, and since when we have seen it so. All of it, since a
     /// store that lost its data counts beats from the start again.
     foreign: Option<Foreign>,
-    beat_at_ms: u64,
+    beat_at_ms: Option<u64>,
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
     confirmed_ms: Option<i64>,
@@ -109,7 +109,7 @@ impl Publisher {
             shown_watermark: None,
             sweep_next: false,
             foreign: None,
-            beat_at_ms: 0,
+            beat_at_ms: None,
             probes: Vec::new(),
             refreshed_ms: None,
             confirmed_ms: None,
@@ -165,6 +165,8 @@ impl Publisher {
                 let shown = Commit(cursor.version);
                 let head = base.snapshot()?.head()?;
                 if head.commit == shown && head.nonce == cursor.nonce {
+                    self.shown_watermark = head.tables[self.catalog.views[self.view].table].watermark;
+                    self.shown = Some(cursor.clone());
                     return self.beat_if_due(store, cursor, &head);
                 }
                 self.publish(base, store, cursor, Vec::new(), shown, true)
@@ -198,17 +200,21 @@ impl Publisher {
             return Ok(Plan::Sweep(Cursor::default()));
         }
         self.check_identity(&meta, &head)?;
-        self.confirmed_ms = self
-            .confirmed_ms
-            .max(meta.get("confirmed_at").and_then(|text| crate::pure::publish::timestamp_ms(text)));
         let lineage = snapshot.lineage(self.view, Commit(cursor.version), &cursor.nonce)?;
         let virgin = cursor.version == 0 && cursor.nonce.is_empty();
-        Ok(match lineage {
+        let plan = match lineage {
             Lineage::Marked if cursor.token.is_empty() && !self.sweep_next => Plan::Delta(cursor),
             Lineage::Marked | Lineage::BeforeMarks => Plan::Sweep(cursor),
             Lineage::Foreign if self.may_take_over(&meta, &head, virgin) => Plan::Sweep(cursor),
             Lineage::Foreign => Plan::Standby,
-        })
+        };
+        // What is shown was confirmed for a time, and our positions are at or past it: so are we. Where they may not
+        // be, as for a standby, the time is somebody else's.
+        if !virgin && matches!(plan, Plan::Delta(_) | Plan::Sweep(_)) {
+            let shown = meta.get("confirmed_at").and_then(|text| crate::pure::publish::timestamp_ms(text));
+            self.confirmed_ms = self.confirmed_ms.max(shown);
+        }
+        Ok(plan)
     }
 
     /// The view in the store must be the one we publish: another definition or generation is never replaced
@@ -254,8 +260,7 @@ impl Publisher {
     }
 
     fn beat_if_due(&mut self, store: &mut dyn ViewStore, cursor: Cursor, head: &Head) -> PortResult<Step> {
-        let now = self.clock.monotonic_ms();
-        if now.saturating_sub(self.beat_at_ms) < self.settings.beat_ms {
+        if !self.is_beat_due() {
             return Ok(Step::Idle);
         }
         let publish = Publish {
@@ -271,10 +276,19 @@ impl Publisher {
         }
     }
 
+    fn is_beat_due(&self) -> bool {
+        let now = self.clock.monotonic_ms();
+        self.beat_at_ms.is_none_or(|at| now.saturating_sub(at) >= self.settings.beat_ms)
+    }
+
+    /// The next step says how fresh the view is, however short ago the last one did.
+    pub fn beat_now(&mut self) {
+        self.beat_at_ms = None;
+    }
+
     /// Raises the beat of a cursor of ours while a long sweep goes on.
     pub(super) fn beat_during_sweep(&mut self, store: &mut dyn ViewStore, cursor: &Cursor) -> PortResult<()> {
-        let now = self.clock.monotonic_ms();
-        if cursor.is_absent() || now.saturating_sub(self.beat_at_ms) < self.settings.beat_ms {
+        if cursor.is_absent() || !self.is_beat_due() {
             return Ok(());
         }
         let publish = Publish {
@@ -432,10 +446,16 @@ impl Publisher {
     /// Confirms the view for the times of those probes whose ends this head has reached.
     fn confirm(&mut self, head: &Head) {
         let table = self.catalog.views[self.view].table;
+        // A partition that the probe saw and the base does not know yet has not been read to its end.
         let reached = |probe: &Probe| {
-            head.positions.iter().filter(|position| position.table == table).all(|position| {
-                probe.ends.iter().all(|(at, end)| *at != position.at || position.next_offset >= *end)
-            })
+            let ends = probe
+                .ends
+                .iter()
+                .filter(|(at, _)| self.catalog.topic(&at.topic).is_some_and(|topic| topic.table == table));
+            let mut read = ends.map(|(at, end)| {
+                head.positions.iter().any(|position| position.at == *at && position.next_offset >= *end)
+            });
+            read.all(|read| read)
         };
         let met = self.probes.iter().filter(|probe| reached(probe)).map(|probe| probe.asked_ms).max();
         self.confirmed_ms = self.confirmed_ms.max(met);
@@ -445,7 +465,7 @@ impl Publisher {
     fn send(&mut self, store: &mut dyn ViewStore, publish: &Publish) -> PortResult<PublishReply> {
         let reply = store.publish(self.object(), &self.columns, publish)?;
         if matches!(reply, PublishReply::Accepted { .. }) {
-            self.beat_at_ms = self.clock.monotonic_ms();
+            self.beat_at_ms = Some(self.clock.monotonic_ms());
         }
         Ok(reply)
     }

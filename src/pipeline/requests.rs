@@ -36,19 +36,13 @@ fn in_one_commit(
     action: impl FnOnce(&mut Ingest<'_>, i64) -> PortResult<Answer>,
 ) -> PortResult<()> {
     let at_ms = ingest.clock.wall_ms();
-    ingest.base.begin()?;
-    let run = || -> PortResult<()> {
+    ingest.in_transaction(|ingest| {
         let answer = action(ingest, at_ms)?;
         ingest.base.answer_request(request.id, &answer, at_ms)?;
         ingest.save_partitions()?;
         ingest.save_tables()?;
         ingest.base.commit(at_ms).map(|_| ())
-    };
-    let result = run();
-    if result.is_err() {
-        ingest.base.rollback();
-    }
-    result
+    })
 }
 
 fn waive_letter(
@@ -64,8 +58,20 @@ fn waive_letter(
     let Some(slot) = slot_of(ingest, &letter) else {
         return Ok(Err(format!("the topic of dead letter {id} is not configured")));
     };
-    ingest.base.resolve_letter(id, LetterState::Waived, &request.who, &request.why, at_ms)?;
     let (table, partition) = (ingest.partitions[slot].table, letter.partition);
+    if let Some(seq) = seq {
+        let mode = ingest.catalog.tables[table].mode;
+        if !matches!(mode, Mode::Dense { .. }) {
+            let name = mode.name();
+            return Ok(Err(format!("mode {name} has no holes: waive the letter without --seq")));
+        }
+        if ingest.frontiers[table].is_seen(seq) {
+            return Ok(Err(format!(
+                "sequence {seq} has been seen: it is not the one that this letter hides"
+            )));
+        }
+    }
+    ingest.base.resolve_letter(id, LetterState::Waived, &request.who, &request.why, at_ms)?;
     let frontier = &mut ingest.frontiers[table];
     frontier.release(id);
     // The event is given up, so its place in the sequence is no hole any more.

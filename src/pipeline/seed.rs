@@ -46,7 +46,7 @@ fn load_in_transaction(
             "table {} is not new: it has rows or positions",
             shape.name
         ))
-        .with_hint("a first load comes before the first start; for a new one name a new file in base.path"));
+        .with_hint("a first load comes before the first start: delete the base file and load again, or name a new file in base.path"));
     }
     let mut count = 0;
     rows.each(&mut |SeedRow { row, seq, place }| {

@@ -51,6 +51,9 @@ pub struct Frontier {
     watermark: Option<Seq>,
     /// By partition: nothing at or below this is still to come there. `None`: nothing is known yet.
     partitions: BTreeMap<i64, Option<Seq>>,
+    /// Append-ordered: every partition that holds something up to this sequence is known. A partition that was
+    /// added and is not known yet can only hold what came later.
+    complete: Option<Seq>,
     /// Dense: runs above the watermark, by their first position.
     runs: BTreeMap<u64, u64>,
     changed: BTreeMap<u64, ()>,
@@ -71,6 +74,7 @@ impl Frontier {
             mode,
             watermark,
             partitions: partitions.into_iter().collect(),
+            complete: None,
             runs: runs.into_iter().map(|run| (run.from, run.to)).collect(),
             changed: BTreeMap::new(),
             holds: holds.into_iter().collect(),
@@ -119,6 +123,11 @@ impl Frontier {
         }
     }
 
+    /// Append-ordered: `seq` had been applied before the log was asked for its partitions, and all of them are known.
+    pub fn know_partitions(&mut self, seq: Seq) {
+        self.complete = self.complete.max(Some(seq));
+    }
+
     /// Dense: counts positions as seen that an operator says will never come.
     pub fn waive(&mut self, run: Run) {
         if matches!(self.mode, Mode::Dense { .. }) {
@@ -129,13 +138,13 @@ impl Frontier {
     /// A dead letter is open: the watermark stops below its event. Returns what it may not pass, to be stored
     /// with the letter.
     pub fn hold(&mut self, letter: i64, partition: i64, seq: Option<Seq>) -> Option<Seq> {
-        // As far as the events before this one reach, whatever batch they came in.
-        self.advance();
         let below_event = match (self.mode, seq) {
             (_, Some(seq)) => Some(seq.just_below()),
             // A sequence that cannot be read lies above what its partition has shown, where sequences rise.
             (Mode::Sparse { .. } | Mode::AppendOrdered, None) => self.partition(partition),
-            (Mode::Dense { .. } | Mode::Offsets, None) => None,
+            // As far as the events before this one reach, whatever batch they came in.
+            (Mode::Dense { .. }, None) => self.would_reach(),
+            (Mode::Offsets, None) => None,
         };
         let cap = below_event.max(self.watermark);
         self.holds.insert(letter, cap);
@@ -149,21 +158,32 @@ impl Frontier {
 
     /// Moves the watermark as far as it is true now.
     pub fn advance(&mut self) {
+        self.watermark = self.would_reach();
+        self.forget_runs_below_watermark();
+    }
+
+    /// How far the watermark would be true now. P5: within a generation it never falls.
+    pub fn would_reach(&self) -> Option<Seq> {
         let reached = match self.mode {
             Mode::Dense { .. } => self.runs.first_key_value().and_then(|(&from, &to)| {
                 let next = self.watermark.map_or(0, |w| w.position) + 1;
                 (from <= next).then_some(Seq::at(to))
             }),
-            Mode::Sparse { .. } | Mode::AppendOrdered => self.partitions.values().copied().min().flatten(),
+            Mode::Sparse { .. } => self.partitions.values().copied().min().flatten(),
+            Mode::AppendOrdered => self.partitions.values().copied().min().flatten().min(self.complete),
             Mode::Offsets => None,
         };
         let capped = match self.holds.values().copied().min() {
             Some(cap) => reached.min(cap),
             None => reached,
         };
-        // P5: within a generation the watermark never falls.
-        self.watermark = self.watermark.max(capped);
-        self.forget_runs_below_watermark();
+        self.watermark.max(capped)
+    }
+
+    /// Dense: whether this position has been seen or waived.
+    pub fn is_seen(&self, position: u64) -> bool {
+        let below = self.watermark.is_some_and(|watermark| position <= watermark.position);
+        below || self.runs.range(..=position).next_back().is_some_and(|(_, &to)| position <= to)
     }
 
     /// Dense: the lowest positions missing below what has been seen, at most `count` runs.
@@ -290,6 +310,7 @@ mod tests {
     fn p5_an_open_dead_letter_holds_the_watermark_in_every_mode() {
         for mode in [Mode::Dense { first: 1 }, Mode::Sparse { shared: false }, Mode::AppendOrdered] {
             let mut frontier = Frontier::restore(mode, None, [(0, None)], [], []);
+            frontier.know_partitions(Seq::at(2));
             frontier.observe(0, Seq::at(1));
             frontier.advance();
             frontier.hold(7, 0, None);

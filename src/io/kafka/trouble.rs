@@ -48,9 +48,12 @@ impl Code {
             | Known::UnknownTopicOrPartition
             | Known::UnknownPartition
             | Known::UnknownTopicId
-            | Known::InvalidTopic => {
-                (Permanent, Some("create the topic, or correct its name in the settings"))
-            }
+            | Known::InvalidTopic => (
+                Permanent,
+                Some(
+                    "create the topic (driftless produce FILE --partitions N does), or correct its name in the settings",
+                ),
+            ),
             Known::Authentication
             | Known::SaslAuthenticationFailed
             | Known::UnsupportedSASLMechanism

@@ -145,14 +145,25 @@ pub(super) fn open_requests(connection: &Connection) -> PortResult<Vec<Request>>
     read()
         .doing("base: read requests")?
         .into_iter()
-        .map(|(id, action, who, why)| {
-            let action: Action = serde_json::from_str(&action).map_err(|error| {
-                PortError::permanent(format!("base: request {id} cannot be read: {error}"))
-                    .with_hint("it was made by another release; answer it with that one")
-            })?;
-            Ok(Request { id, action, who, why })
+        .filter_map(|(id, action, who, why)| match serde_json::from_str::<Action>(&action) {
+            Ok(action) => Some(Ok(Request { id, action, who, why })),
+            Err(error) => refuse_unreadable(connection, id, &error).err().map(Err),
         })
         .collect()
+}
+
+/// A request of another release: nobody here can carry it out, and it must not stand in the way.
+fn refuse_unreadable(connection: &Connection, id: i64, error: &serde_json::Error) -> PortResult<()> {
+    tracing::warn!(request = id, %error, "a request cannot be read; it is refused");
+    let answer =
+        serde_json::Value::from(format!("this release cannot read the request: {error}")).to_string();
+    connection
+        .execute(
+            "UPDATE driftless_requests SET state = 'refused', answer = ?2 WHERE request_id = ?1",
+            params![id, answer],
+        )
+        .map(|_| ())
+        .doing("base: refuse a request")
 }
 
 /// A command's side of requests: puts one on record and looks for its answer.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Board;
 use crate::pipeline::ingest::Probe;
 use crate::ports::{Clock, Log, PortResult};
-use crate::pure::seq::TopicPartition;
+use crate::pure::seq::{Seq, TopicPartition};
 
 pub(super) fn run(
     ends: &mut dyn Log,
@@ -21,7 +21,7 @@ pub(super) fn run(
     while !ended.load(Ordering::Relaxed) {
         let numbers = board.numbers();
         if !numbers.positions.is_empty() {
-            match probe(ends, clock, &numbers.positions, numbers.greatest) {
+            match probe(ends, clock, numbers.greatest) {
                 Ok(probe) => {
                     let lag = lag(&probe, &board.numbers().positions);
                     board.update(|numbers| numbers.lag = Some(lag));
@@ -49,16 +49,22 @@ pub(super) fn run(
     Ok(())
 }
 
-/// One question, in the order that makes its answer usable.
+/// One question, in the order that makes its answer usable. It is about all partitions that the log has now: one
+/// that nobody reads yet has an end as well.
 pub(crate) fn probe(
     ends: &mut dyn Log,
     clock: &Arc<dyn Clock>,
-    positions: &[(TopicPartition, i64)],
-    greatest: Vec<Option<crate::pure::seq::Seq>>,
+    greatest: Vec<Option<Seq>>,
 ) -> PortResult<Probe> {
     let asked_ms = clock.wall_ms();
-    let ends =
-        positions.iter().map(|(at, _)| Ok((at.clone(), ends.bounds(at)?.high))).collect::<PortResult<_>>()?;
+    let ends = ends
+        .partitions()?
+        .into_iter()
+        .map(|at| {
+            let end = ends.bounds(&at)?.high;
+            Ok((at, end))
+        })
+        .collect::<PortResult<_>>()?;
     Ok(Probe { asked_ms, greatest, ends })
 }
 

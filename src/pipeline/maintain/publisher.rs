@@ -61,6 +61,7 @@ pub(super) fn run(
     });
     let mut seen = 0;
     let mut ending: Option<Instant> = None;
+    let mut last_word = false;
     loop {
         let finished = board.is_finished();
         if let Some(probe) = board.take_probe_for_publisher() {
@@ -80,7 +81,15 @@ pub(super) fn run(
             let told_to_end = stop.load(Ordering::Relaxed);
             let patience = if settings.once && !told_to_end { ONCE_PATIENCE } else { LAST_PUBLISH };
             if workers.iter().all(|worker| worker.done) {
-                return Ok(());
+                if last_word {
+                    return Ok(());
+                }
+                // Everything is shown; once more, how fresh that is.
+                last_word = true;
+                for worker in &mut workers {
+                    worker.publisher.beat_now();
+                    worker.done = false;
+                }
             }
             if since.elapsed() > patience {
                 return give_up(settings, board);

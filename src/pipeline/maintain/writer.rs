@@ -66,7 +66,7 @@ fn session(
     let mut ingest = Ingest::open(base, catalog.clone(), clock.clone(), &planned)?;
     show(board, &ingest, 0, 0);
     let first = if settings.once {
-        let probe = probe(log, clock, &positions(&ingest), ingest.greatest())?;
+        let probe = probe(log, clock, ingest.greatest())?;
         board.put_probe(probe.clone());
         Some(probe.ends)
     } else {
@@ -97,9 +97,10 @@ fn session(
     })?;
     // 3. Once: what was applied before the ends were asked for lifts the watermark of an ordered log.
     if settings.once {
-        let probe = probe(log, clock, &positions(&ingest), ingest.greatest())?;
-        ingest.note_probe(probe);
+        let probe = probe(log, clock, ingest.greatest())?;
+        ingest.note_probe(probe.clone());
         ingest.apply(&[])?;
+        board.put_probe(probe);
         show(board, &ingest, 0, 0);
     }
     Ok(())
