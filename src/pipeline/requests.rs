@@ -117,8 +117,7 @@ fn retry(ingest: &mut Ingest<'_>, request: &Request, only: Option<i64>) -> PortR
     let (mut resolved, mut still_open, mut after) = (0u64, 0u64, 0i64);
     loop {
         let at_ms = ingest.clock.wall_ms();
-        ingest.base.begin()?;
-        let mut run = || -> PortResult<bool> {
+        let last = ingest.in_transaction(|ingest| {
             let letters = ingest.base.open_letters(only, after, LETTERS_PER_COMMIT)?;
             for letter in &letters {
                 after = letter.id;
@@ -141,14 +140,9 @@ fn retry(ingest: &mut Ingest<'_>, request: &Request, only: Option<i64>) -> PortR
             ingest.save_tables()?;
             ingest.base.commit(at_ms)?;
             Ok(last)
-        };
-        match run() {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(error) => {
-                ingest.base.rollback();
-                return Err(error);
-            }
+        })?;
+        if last {
+            return Ok(());
         }
     }
 }

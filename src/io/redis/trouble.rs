@@ -77,7 +77,7 @@ fn judge_code(code: &str, detail: &str) -> (Trouble, &'static str) {
         "OOM" => (
             Transient,
             "the server is out of memory and nothing was written: raise `maxmemory` or make room; \
-             a published group costs about 350 bytes",
+             a published group costs about 400 bytes",
         ),
         "MISCONF" => {
             (Transient, "the server cannot save its data and so refuses writes: look at its disk and its log")

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 
 use super::syntax;
-use crate::pure::schema::{ColumnType, Table};
+use crate::pure::schema::{ColumnType, Table, is_date};
 use crate::pure::sql::{quote_identifier, quote_literal};
 use crate::pure::value::Value;
 
@@ -192,15 +192,4 @@ fn literal(tree: &Expr, column: usize, table: &Table) -> Result<Value, String> {
 
 fn no_literal(tree: &Expr) -> String {
     format!("{:?} is no integer and no word; put text in single quotes", tree.to_string())
-}
-
-fn is_date(text: &str) -> bool {
-    let digits = |range: std::ops::Range<usize>| {
-        text.get(range).is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    text.len() == 10
-        && digits(0..4)
-        && digits(5..7)
-        && digits(8..10)
-        && text.parse::<jiff::civil::Date>().is_ok()
 }

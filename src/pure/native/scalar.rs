@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::pure::event::Reason;
-use crate::pure::schema::{Column, ColumnType};
+use crate::pure::schema::{Column, ColumnType, is_date};
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
 
@@ -81,22 +81,6 @@ pub fn column_value(column: &Column, json: &serde_json::Value) -> Result<Value, 
         _ => Raw::Other,
     };
     check(column, raw)
-}
-
-/// Exactly `YYYY-MM-DD`, and a day that the calendar has.
-fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes[at].wrapping_sub(b'0');
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
-        return false;
-    }
-    if [0, 1, 2, 3, 5, 6, 8, 9].iter().any(|&at| digit(at) > 9) {
-        return false;
-    }
-    let year = (0..4).fold(0i16, |year, at| year * 10 + i16::from(digit(at)));
-    let month = (digit(5) * 10 + digit(6)) as i8;
-    let day = (digit(8) * 10 + digit(9)) as i8;
-    jiff::civil::Date::new(year, month, day).is_ok()
 }
 
 /// Reads the value after a name that means nothing here.
