@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use crate::pure::apply::Stored;
-use crate::pure::base::{Answer, Head, Letter, LetterState, NewLetter, PartitionState, Request, TableState};
+use crate::pure::base::{
+    Answer, Head, Letter, LetterState, NewLetter, PartitionState, ReconcileRun, Request, TableState,
+    ViewState,
+};
 use crate::pure::event::Image;
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::{GroupValue, Publish, PublishReply};
@@ -197,7 +200,7 @@ pub trait BaseWriter: Send {
     fn mark_all(&mut self, table: usize) -> PortResult<()>;
     /// Whether the table holds no row and no grave.
     fn is_empty(&mut self, table: usize) -> PortResult<bool>;
-    /// Adds to the history: this event touched this group.
+    /// Adds to the history: this group was touched, by this event or by a repair.
     fn append_change(&mut self, change: &Change<'_>) -> PortResult<()>;
     /// Stores a partition; a new one (id 0) gets its number, which is returned.
     fn save_partition(&mut self, partition: &PartitionState) -> PortResult<i64>;
@@ -222,6 +225,13 @@ pub trait BaseWriter: Send {
         why: &str,
         at_ms: i64,
     ) -> PortResult<()>;
+    /// What operators and reconciler have said of a view.
+    fn view_state(&mut self, view: usize) -> PortResult<ViewState>;
+    fn save_view_state(&mut self, view: usize, state: &ViewState) -> PortResult<()>;
+    /// Adds to the history of reconcile passes. Returns the pass's number.
+    fn add_reconcile(&mut self, view: usize, run: &ReconcileRun, who: &str) -> PortResult<i64>;
+    /// Counts a repair of a group; returns how many there have been, this one included.
+    fn count_repair(&mut self, view: usize, key: &GroupKey, at_ms: i64) -> PortResult<u64>;
     /// Requests that nobody has answered, oldest first. Cheap while there is none.
     fn open_requests(&mut self) -> PortResult<Vec<Request>>;
     fn answer_request(&mut self, request: i64, answer: &Answer, at_ms: i64) -> PortResult<()>;
@@ -235,6 +245,13 @@ pub trait BaseWriter: Send {
 pub struct Change<'a> {
     pub view: usize,
     pub key: &'a GroupKey,
+    /// The event that touched it; `None` is a repair.
+    pub event: Option<ChangeEvent>,
+}
+
+/// Which event touched a group.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeEvent {
     pub partition: i64,
     pub offset: i64,
     pub seq: Seq,

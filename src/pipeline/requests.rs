@@ -3,14 +3,17 @@
 
 use crate::pipeline::ingest::{Ingest, TableChange};
 use crate::pipeline::read::Message;
-use crate::ports::PortResult;
-use crate::pure::base::{Action, Answer, Letter, LetterState, Request};
+use crate::ports::{Change, PortResult};
+use crate::pure::base::{Action, Answer, Letter, LetterState, Request, Word};
 use crate::pure::event::{Class, Decoded};
+use crate::pure::group_key::GroupKey;
 use crate::pure::seq::Seq;
 use crate::pure::watermark::{Mode, Run};
 
 /// Dead letters tried again in one commit.
 const LETTERS_PER_COMMIT: usize = 1_000;
+/// From how many repairs on a group's drift is reported as one that comes back.
+const REPEATED_REPAIRS: u64 = 3;
 
 /// Answers every open request. Returns how many.
 pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
@@ -24,6 +27,20 @@ pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
             })?,
             Action::WaiveSeq { table, from, to } => in_one_commit(ingest, request, |ingest, at_ms| {
                 waive_run(ingest, request, table, Run { from: *from, to: *to }, at_ms)
+            })?,
+            Action::RepairGroups { view, groups } => {
+                in_one_commit(ingest, request, |ingest, at_ms| repair(ingest, view, groups, at_ms))?
+            }
+            Action::RecordReconcile { view, run } => in_one_commit(ingest, request, |ingest, _| {
+                let Some(view) = ingest.catalog.view(view) else { return Ok(unknown_view(view)) };
+                let mut state = ingest.base.view_state(view)?;
+                state.note_reconcile(run, &request.who);
+                ingest.base.save_view_state(view, &state)?;
+                let id = ingest.base.add_reconcile(view, run, &request.who)?;
+                Ok(Ok(serde_json::json!({"reconcile": id, "quarantined": state.quarantined.is_some()})))
+            })?,
+            Action::EnableView { view, enabled } => in_one_commit(ingest, request, |ingest, at_ms| {
+                enable(ingest, request, view, *enabled, at_ms)
             })?,
         }
     }
@@ -43,6 +60,39 @@ fn in_one_commit(
         ingest.save_tables()?;
         ingest.base.commit(at_ms).map(|_| ())
     })
+}
+
+fn unknown_view(object: &str) -> Answer {
+    Err(format!("there is no view {object} in the maintainer's configuration"))
+}
+
+/// Marks the groups as changed by this commit: the publisher writes them again, and nobody else does.
+fn repair(ingest: &mut Ingest<'_>, object: &str, groups: &[String], at_ms: i64) -> PortResult<Answer> {
+    let Some(view) = ingest.catalog.view(object) else { return Ok(unknown_view(object)) };
+    let mut repeated = Vec::new();
+    for group in groups {
+        let key = GroupKey::from_encoded(group.clone());
+        ingest.base.mark(view, &key)?;
+        ingest.base.append_change(&Change { view, key: &key, event: None })?;
+        if ingest.base.count_repair(view, &key, at_ms)? >= REPEATED_REPAIRS {
+            repeated.push(group.as_str());
+        }
+    }
+    Ok(Ok(serde_json::json!({"marked": groups.len(), "repeated": repeated})))
+}
+
+fn enable(
+    ingest: &mut Ingest<'_>,
+    request: &Request,
+    object: &str,
+    enabled: bool,
+    at_ms: i64,
+) -> PortResult<Answer> {
+    let Some(view) = ingest.catalog.view(object) else { return Ok(unknown_view(object)) };
+    let mut state = ingest.base.view_state(view)?;
+    state.disabled = (!enabled).then(|| Word { who: request.who.clone(), why: request.why.clone(), at_ms });
+    ingest.base.save_view_state(view, &state)?;
+    Ok(Ok(serde_json::json!({"view": object, "enabled": enabled})))
 }
 
 fn waive_letter(

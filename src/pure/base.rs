@@ -144,6 +144,96 @@ pub enum Action {
     WaiveSeq { table: String, from: u64, to: u64 },
     /// Decode and apply open letters again; `None` means all.
     RetryLetters { letter: Option<i64> },
+    /// Mark groups, so that the publisher writes them again; named by their encoded keys.
+    RepairGroups { view: String, groups: Vec<String> },
+    /// Keep the result of a reconcile pass; drift puts the view under quarantine, a clean pass ends that.
+    RecordReconcile { view: String, run: ReconcileRun },
+    /// Take a view out of use, or back into it.
+    EnableView { view: String, enabled: bool },
+}
+
+/// What a reconcile pass found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReconcileVerdict {
+    InSync,
+    /// Differences were found, and the same pass saw them mended.
+    Repaired,
+    Drift,
+    /// Something kept the pass from a judgement.
+    Undecided,
+}
+
+impl ReconcileVerdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            ReconcileVerdict::InSync => "in_sync",
+            ReconcileVerdict::Repaired => "repaired",
+            ReconcileVerdict::Drift => "drift",
+            ReconcileVerdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// One reconcile pass as the base keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReconcileRun {
+    pub started_ms: i64,
+    pub ended_ms: i64,
+    /// The version and watermark that were compared at; 0 and empty where none could be.
+    pub version: u64,
+    pub watermark: String,
+    pub verdict: ReconcileVerdict,
+    /// Whether every group was looked at; a part of the view proves nothing about the rest, and so neither ends
+    /// a quarantine nor counts as the view's last reconciliation.
+    pub whole: bool,
+    /// The report as it was printed.
+    pub report: serde_json::Value,
+}
+
+/// Somebody's word about a view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    pub who: String,
+    pub why: String,
+    pub at_ms: i64,
+}
+
+/// The last pass that decided about a whole view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconciled {
+    pub at_ms: i64,
+    pub version: u64,
+    pub verdict: ReconcileVerdict,
+}
+
+/// What operators and reconciler have said of a view; it reaches the meta with the next publish.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ViewState {
+    pub disabled: Option<Word>,
+    /// Since when drift stands unrepaired.
+    pub quarantined: Option<Word>,
+    pub reconciled: Option<Reconciled>,
+}
+
+impl ViewState {
+    /// What a pass means for the view.
+    pub fn note_reconcile(&mut self, run: &ReconcileRun, who: &str) {
+        use ReconcileVerdict::{Drift, InSync, Repaired, Undecided};
+        match run.verdict {
+            Drift if self.quarantined.is_none() => {
+                let why = "a reconcile pass found drift".to_owned();
+                self.quarantined = Some(Word { who: who.to_owned(), why, at_ms: run.ended_ms });
+            }
+            InSync | Repaired if run.whole => self.quarantined = None,
+            InSync | Repaired | Drift | Undecided => {}
+        }
+        if run.whole && run.verdict != Undecided || run.verdict == Drift {
+            self.reconciled =
+                Some(Reconciled { at_ms: run.ended_ms, version: run.version, verdict: run.verdict });
+        }
+    }
 }
 
 /// An [`Action`] on record.
@@ -182,4 +272,6 @@ pub struct Head {
     pub tables: Vec<TableState>,
     /// Open dead letters by table index.
     pub open_letters: Vec<u64>,
+    /// By view index.
+    pub views: Vec<ViewState>,
 }

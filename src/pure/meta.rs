@@ -37,6 +37,8 @@ pub fn identity(catalog: &Catalog, view: usize, generation: &str) -> Vec<(&'stat
 pub fn finished(catalog: &Catalog, view: usize, head: &Head, ages: &Ages) -> Vec<(&'static str, String)> {
     let entry = &catalog.views[view];
     let open_letters = head.open_letters[entry.table];
+    let state = &head.views[view];
+    let reconciled = state.reconciled.as_ref();
     let slo = entry.view.freshness_slo_seconds;
     let cursor = Cursor { version: head.commit.0, nonce: head.nonce.clone(), ..Cursor::default() };
     let mut fields = identity(catalog, view, &head.generation);
@@ -51,14 +53,14 @@ pub fn finished(catalog: &Catalog, view: usize, head: &Head, ages: &Ages) -> Vec
                 (position.first_offset > 0).then_some(position.first_offset)
             }),
         ),
-        ("status", Status::judge(open_letters, ages.now_ms, ages.confirmed_ms, slo).name().to_owned()),
+        ("status", Status::judge(state, open_letters, ages.now_ms, ages.confirmed_ms, slo).name().to_owned()),
         ("refreshed_at", timestamp_text(ages.refreshed_ms)),
         ("confirmed_at", timestamp_text(ages.confirmed_ms)),
         ("dead_letters", open_letters.to_string()),
         ("retained_from", String::new()),
-        ("reconciled_at", String::new()),
-        ("reconciled_version", String::new()),
-        ("reconcile_result", String::new()),
+        ("reconciled_at", timestamp_text(reconciled.map(|last| last.at_ms))),
+        ("reconciled_version", reconciled.map(|last| last.version.to_string()).unwrap_or_default()),
+        ("reconcile_result", reconciled.map(|last| last.verdict.name().to_owned()).unwrap_or_default()),
     ]);
     fields
 }

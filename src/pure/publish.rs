@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::pure::base::ViewState;
 use crate::pure::group_key::GroupKey;
 
 /// What Redis says of a view's publishing state. The default is that of a view which is absent.
@@ -125,6 +126,10 @@ pub enum Status {
     Stale,
     /// Dead letters are open.
     Incomplete,
+    /// The reconciler found drift that no later pass has found mended.
+    Quarantined,
+    /// An operator took the view out of use.
+    Disabled,
 }
 
 impl Status {
@@ -133,15 +138,26 @@ impl Status {
             Status::Fresh => "fresh",
             Status::Stale => "stale",
             Status::Incomplete => "incomplete",
+            Status::Quarantined => "quarantined",
+            Status::Disabled => "disabled",
         }
     }
 
-    pub fn judge(open_letters: u64, now_ms: i64, confirmed_ms: Option<i64>, slo_seconds: u64) -> Self {
+    /// The gravest that holds.
+    pub fn judge(
+        state: &ViewState,
+        open_letters: u64,
+        now_ms: i64,
+        confirmed_ms: Option<i64>,
+        slo_seconds: u64,
+    ) -> Self {
         let within = |confirmed: i64| {
             now_ms.saturating_sub(confirmed)
                 <= i64::try_from(slo_seconds).unwrap_or(i64::MAX).saturating_mul(1000)
         };
         match confirmed_ms {
+            _ if state.disabled.is_some() => Status::Disabled,
+            _ if state.quarantined.is_some() => Status::Quarantined,
             _ if open_letters > 0 => Status::Incomplete,
             Some(confirmed) if within(confirmed) => Status::Fresh,
             _ => Status::Stale,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use driftless::ports::{BaseWriter, Change, PortError, PortResult};
 use driftless::pure::apply::Stored;
-use driftless::pure::base::{Answer, Letter, LetterState, NewLetter, PartitionState, Request, TableState};
+use driftless::pure::base::{
+    Answer, Letter, LetterState, NewLetter, PartitionState, ReconcileRun, Request, TableState, ViewState,
+};
 use driftless::pure::event::Image;
 use driftless::pure::group_key::GroupKey;
 use driftless::pure::seq::{Commit, Seq};
@@ -79,6 +81,10 @@ impl BaseWriter for WatchedBase<'_> {
         open_letters(only: Option<i64>, after: i64, limit: usize) -> Vec<Letter>;
         resolve_letter(letter: i64, state: LetterState, who: &str, why: &str, at_ms: i64) -> ();
         record_waived_run(table: usize, run: Run, who: &str, why: &str, at_ms: i64) -> ();
+        view_state(view: usize) -> ViewState;
+        save_view_state(view: usize, state: &ViewState) -> ();
+        add_reconcile(view: usize, run: &ReconcileRun, who: &str) -> i64;
+        count_repair(view: usize, key: &GroupKey, at_ms: i64) -> u64;
         open_requests() -> Vec<Request>;
         answer_request(request: i64, answer: &Answer, at_ms: i64) -> ();
         commit(at_ms: i64) -> Commit;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use driftless::config::{Config, Overrides, load_catalog};
 use driftless::io::redis::{PrivateRedis, RedisStore};
 use driftless::ports::ViewStore;
-use driftless::pure::base::{Counts, Head, Position, TableState};
+use driftless::pure::base::{Counts, Head, Position, TableState, ViewState};
 use driftless::pure::catalog::Catalog;
 use driftless::pure::group_key::GroupKey;
 use driftless::pure::meta::{self, Ages};
@@ -42,6 +42,7 @@ fn meta_at(catalog: &Catalog, commit: u64, watermark: u64) -> Vec<(&'static str,
         }],
         tables: vec![TableState { watermark: Some(Seq::at(watermark)), ..TableState::default() }],
         open_letters: vec![0],
+        views: vec![ViewState::default()],
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now_ms = i64::try_from(now).unwrap();

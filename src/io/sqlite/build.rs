@@ -16,7 +16,7 @@ pub(super) const MARK: &str =
 
 /// How the group keys of a view are found among its rows.
 pub(super) struct ViewKeys {
-    object: String,
+    pub(super) object: String,
     all_sql: String,
     grain: usize,
 }

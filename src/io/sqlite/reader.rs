@@ -226,6 +226,12 @@ impl Snapshot for SqliteSnapshot<'_> {
                 .map(|&id| records::table_state(connection, id))
                 .collect::<PortResult<_>>()?,
             open_letters: (0..tables).map(|table| self.open_letters(table)).collect::<PortResult<_>>()?,
+            views: self
+                .reader
+                .views
+                .iter()
+                .map(|view| records::view_state(connection, view.id))
+                .collect::<PortResult<_>>()?,
         })
     }
 

@@ -5,7 +5,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use super::writer::SqliteWriter;
 use super::{BaseSettings, Doing, connect};
 use crate::ports::{PortError, PortResult};
-use crate::pure::base::{Action, Counts, Letter, LetterState, NewLetter, Request, TableState};
+use crate::pure::base::{
+    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, Request, TableState, ViewState,
+};
+use crate::pure::group_key::GroupKey;
 use crate::pure::seq::{Seq, TopicPartition};
 use crate::pure::watermark::Run;
 
@@ -34,6 +37,65 @@ pub(super) fn table_state(connection: &Connection, table_id: i64) -> PortResult<
             })
         })
         .doing("base: read a table's watermark")
+}
+
+pub(super) fn view_state(connection: &Connection, view_id: i64) -> PortResult<ViewState> {
+    let doing = "base: read a view's state";
+    let text: String = connection
+        .prepare_cached("SELECT state FROM driftless_views WHERE view_id = ?1")
+        .and_then(|mut statement| statement.query_row([view_id], |row| row.get(0)))
+        .doing(doing)?;
+    serde_json::from_str(&text).map_err(|error| PortError::permanent(format!("{doing}: {error}")))
+}
+
+pub(super) fn save_view_state(writer: &SqliteWriter, view: usize, state: &ViewState) -> PortResult<()> {
+    let values = params![writer.view_ids[view], serde_json::json!(state).to_string()];
+    let sql = "UPDATE driftless_views SET state = ?2 WHERE view_id = ?1";
+    writer.run(sql, values, "base: save a view's state").map(|_| ())
+}
+
+pub(super) fn add_reconcile(
+    writer: &SqliteWriter,
+    object: &str,
+    run: &ReconcileRun,
+    who: &str,
+) -> PortResult<i64> {
+    writer.run(
+        "INSERT INTO driftless_reconciles
+           (object, started_ms, ended_ms, version, watermark, verdict, whole, who, report)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            object,
+            run.started_ms,
+            run.ended_ms,
+            run.version as i64,
+            run.watermark,
+            run.verdict.name(),
+            run.whole,
+            who,
+            run.report.to_string()
+        ],
+        "base: keep a reconcile pass",
+    )?;
+    Ok(writer.connection.last_insert_rowid())
+}
+
+pub(super) fn count_repair(
+    writer: &SqliteWriter,
+    object: &str,
+    key: &GroupKey,
+    at_ms: i64,
+) -> PortResult<u64> {
+    writer
+        .connection
+        .prepare_cached(
+            "INSERT INTO driftless_repairs VALUES (?1, ?2, 1, ?3)
+             ON CONFLICT (object, group_key) DO UPDATE SET times = times + 1, last_ms = excluded.last_ms
+             RETURNING times",
+        )
+        .and_then(|mut statement| statement.query_row(params![object, key.as_str(), at_ms], |row| row.get(0)))
+        .map(|times: i64| times.unsigned_abs())
+        .doing("base: count a repair")
 }
 
 pub(super) fn runs(connection: &Connection, table_id: i64) -> PortResult<Vec<Run>> {

@@ -38,7 +38,7 @@ CREATE TABLE driftless_waived_runs (
   who TEXT NOT NULL, why TEXT NOT NULL, at_ms INTEGER NOT NULL) STRICT;
 CREATE TABLE driftless_views (
   view_id INTEGER PRIMARY KEY, object TEXT NOT NULL UNIQUE, definition_hash TEXT NOT NULL,
-  document TEXT NOT NULL, since_commit INTEGER NOT NULL) STRICT;
+  document TEXT NOT NULL, since_commit INTEGER NOT NULL, state TEXT NOT NULL DEFAULT '{}') STRICT;
 CREATE TABLE driftless_groups (
   view_id INTEGER NOT NULL, group_key TEXT NOT NULL, changed_at INTEGER NOT NULL,
   PRIMARY KEY (view_id, group_key)) STRICT, WITHOUT ROWID;
@@ -53,6 +53,13 @@ CREATE INDEX driftless_dead_letters_open ON driftless_dead_letters (partition_id
 CREATE TABLE driftless_requests (
   request_id INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL,
   action TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'open', answer TEXT, answered_ms INTEGER) STRICT;
+CREATE TABLE driftless_reconciles (
+  reconcile_id INTEGER PRIMARY KEY, object TEXT NOT NULL, started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,
+  version INTEGER NOT NULL, watermark TEXT NOT NULL, verdict TEXT NOT NULL, whole INTEGER NOT NULL,
+  who TEXT NOT NULL, report TEXT NOT NULL) STRICT;
+CREATE TABLE driftless_repairs (
+  object TEXT NOT NULL, group_key TEXT NOT NULL, times INTEGER NOT NULL, last_ms INTEGER NOT NULL,
+  PRIMARY KEY (object, group_key)) STRICT, WITHOUT ROWID;
 CREATE INDEX driftless_requests_open ON driftless_requests (request_id) WHERE state = 'open';
 ";
 

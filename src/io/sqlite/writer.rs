@@ -9,7 +9,8 @@ use super::{BaseSettings, Doing, connect, records, schema};
 use crate::ports::{BaseWriter, Change, PortError, PortResult};
 use crate::pure::apply::Stored;
 use crate::pure::base::{
-    Anchor, Answer, Counts, Letter, LetterState, NewLetter, PartitionState, Request, TableState,
+    Anchor, Answer, Counts, Letter, LetterState, NewLetter, PartitionState, ReconcileRun, Request,
+    TableState, ViewState,
 };
 use crate::pure::catalog::Catalog;
 use crate::pure::event::Image;
@@ -272,9 +273,9 @@ impl BaseWriter for SqliteWriter {
                 self.commit.next().0 as i64,
                 self.view_ids[change.view],
                 change.key.as_str(),
-                change.partition,
-                change.offset,
-                change.seq
+                change.event.map(|event| event.partition),
+                change.event.map(|event| event.offset),
+                change.event.map(|event| event.seq)
             ],
             "base: append to the history",
         )?;
@@ -393,6 +394,22 @@ impl BaseWriter for SqliteWriter {
             "base: record a waiver",
         )
         .map(|_| ())
+    }
+
+    fn view_state(&mut self, view: usize) -> PortResult<ViewState> {
+        records::view_state(&self.connection, self.view_ids[view])
+    }
+
+    fn save_view_state(&mut self, view: usize, state: &ViewState) -> PortResult<()> {
+        records::save_view_state(self, view, state)
+    }
+
+    fn add_reconcile(&mut self, view: usize, run: &ReconcileRun, who: &str) -> PortResult<i64> {
+        records::add_reconcile(self, &self.views[view].object, run, who)
+    }
+
+    fn count_repair(&mut self, view: usize, key: &GroupKey, at_ms: i64) -> PortResult<u64> {
+        records::count_repair(self, &self.views[view].object, key, at_ms)
     }
 
     fn open_requests(&mut self) -> PortResult<Vec<Request>> {

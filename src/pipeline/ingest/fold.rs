@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::pipeline::read::Message;
-use crate::ports::{BaseWriter, Change, PortResult};
+use crate::ports::{BaseWriter, Change, ChangeEvent, PortResult};
 use crate::pure::apply::{Verdict, judge};
 use crate::pure::base::NewLetter;
 use crate::pure::catalog::Catalog;
@@ -91,7 +91,8 @@ impl<'a> Fold<'a> {
                     for (view, entry) in catalog.views_of(table) {
                         for key in touched_groups(&entry.view, before, change.image.row()) {
                             let TableChange { partition, offset, seq, .. } = *change;
-                            base.append_change(&Change { view, key: &key, partition, offset, seq })?;
+                            let event = Some(ChangeEvent { partition, offset, seq });
+                            base.append_change(&Change { view, key: &key, event })?;
                             marks.insert((view, key));
                         }
                     }
