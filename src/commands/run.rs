@@ -11,7 +11,7 @@ use super::context::Context;
 use super::output::{human, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::io::sqlite::Checkpointer;
-use crate::pipeline::maintain::{self, Board, MaintainSettings, Numbers, Ports};
+use crate::pipeline::maintain::{self, Board, MaintainSettings, Numbers, Ports, Publishing};
 use crate::ports::{PortError, PortResult};
 use crate::telemetry;
 
@@ -82,8 +82,7 @@ pub fn maintain(
         log: &mut log,
         ends: &mut ends,
         base: &mut base,
-        reader: &mut reader,
-        store: &mut store,
+        publishing: Some(Publishing { reader: &mut reader, store: &mut store }),
         clock: context.clock.clone(),
         checkpoint: &mut checkpoint,
     };

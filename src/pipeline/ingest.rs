@@ -6,6 +6,7 @@ mod fold;
 use std::sync::Arc;
 
 use crate::pipeline::read::{Item, Message, What};
+use crate::pipeline::reread::Reread;
 use crate::ports::{BaseWriter, Clock, PortError, PortResult};
 use crate::pure::base::{Anchor, NewLetter, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
@@ -48,6 +49,10 @@ pub struct Ingest<'a> {
     /// Partitions whose state differs from the base's.
     touched: Vec<bool>,
     probe: Option<Probe>,
+    /// The part of the log that is being read once more.
+    pub(super) reread: Option<Reread>,
+    /// A request to read again waits for the next session of reading.
+    pub(super) wants_reread: bool,
 }
 
 impl<'a> Ingest<'a> {
@@ -81,6 +86,8 @@ impl<'a> Ingest<'a> {
             tables,
             frontiers,
             probe: None,
+            reread: None,
+            wants_reread: false,
         };
         // Slots follow the plan: the new ones stand behind the known ones there as well.
         assert!(
@@ -155,8 +162,12 @@ impl<'a> Ingest<'a> {
         // 1. In the order of the log: positions, and what is no change.
         for item in items {
             if !self.advance_position(item)? {
+                if let Some(change) = self.meet_again(item) {
+                    changes[self.partitions[item.slot].table].push(change);
+                }
                 continue;
             }
+            self.pass_again(item);
             let state = &mut self.partitions[item.slot];
             let frontier = &mut self.frontiers[state.table];
             match &item.what {
@@ -164,7 +175,8 @@ impl<'a> Ingest<'a> {
                 What::Change { seq, image, message } => {
                     frontier.observe(state.id, *seq);
                     let (slot, partition, offset) = (item.slot, state.id, item.offset);
-                    let change = TableChange { slot, partition, offset, seq: *seq, image, message };
+                    let seq = *seq;
+                    let change = TableChange { slot, partition, offset, seq, image, message, again: false };
                     changes[state.table].push(change);
                 }
                 What::Heartbeat(seq) => {
@@ -254,17 +266,26 @@ impl<'a> Ingest<'a> {
         // The watermark before this batch: what its own events reach makes none of them late.
         let below = self.tables[table].watermark;
         let mut applied = 0;
-        for &(slot, class, seq) in &folded.classes {
+        for &(class, TableChange { slot, seq, again, .. }) in &folded.classes {
+            if class == Class::Applied {
+                self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
+            }
+            if again {
+                self.count_again(|counts| counts.count(class));
+                continue;
+            }
             let counts = &mut self.partitions[slot].counts;
             counts.count(class);
             if class == Class::Applied {
                 applied += 1;
                 counts.below_watermark += u64::from(below.is_some_and(|below| seq <= below));
-                self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
             }
         }
         for conflict in &folded.conflicts {
-            self.add_letter(conflict.slot, &conflict.conflict(), at_ms)?;
+            match conflict.again {
+                true => self.count_again(|counts| counts.conflict += 1),
+                false => self.add_letter(conflict.slot, &conflict.conflict(), at_ms)?,
+            }
         }
         Ok(applied)
     }
@@ -275,7 +296,7 @@ impl<'a> Ingest<'a> {
         let floor = self.tables[table].floor;
         let catalog = self.catalog.clone();
         let folded = Fold::run(self.base, &catalog, table, floor, &mut [change])?;
-        let Some(&(_, class, seq)) = folded.classes.first() else {
+        let Some(&(class, TableChange { seq, .. })) = folded.classes.first() else {
             return Ok(None);
         };
         if class == Class::Applied {

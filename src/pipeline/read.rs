@@ -1,11 +1,16 @@
 //! From the log to decoded items: where to start, what is new, and the loop that polls and decodes.
 //! Knows positions and formats; never the base's rows.
 
+mod bounded;
+
+pub use bounded::BoundedLog;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
+use crate::pipeline::reread::Reread;
 use crate::ports::{Log, LogItem, PortError, PortResult};
 use crate::pure::base::{Counts, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
@@ -60,6 +65,8 @@ pub enum Batch {
 pub struct ReadSettings {
     pub batch_records_max: usize,
     pub partition_refresh: Duration,
+    /// Changes above this sequence are left out, as a replay to a sequence asks for.
+    pub through: Option<Seq>,
 }
 
 /// Where each partition starts: known ones go on, new ones begin. The first that cannot is an error that
@@ -170,15 +177,28 @@ impl<'a> Reader<'a> {
         floors: Vec<Option<Seq>>,
         settings: ReadSettings,
     ) -> PortResult<Self> {
+        Self::start_again(log, catalog, planned, floors, settings, None)
+    }
+
+    /// As [`start`](Reader::start); what is to be read once more is read from where that begins.
+    pub fn start_again(
+        log: &'a mut dyn Log,
+        catalog: Arc<Catalog>,
+        planned: &[PartitionState],
+        floors: Vec<Option<Seq>>,
+        settings: ReadSettings,
+        reread: Option<&Reread>,
+    ) -> PortResult<Self> {
         let mut reader =
             Reader { log, catalog, settings, slots: Vec::new(), floors, refreshed: Instant::now() };
-        for state in planned {
+        for (slot, state) in planned.iter().enumerate() {
             let low = match state.anchor {
                 Some(_) => reader.log.bounds(&state.at)?.low,
                 None => state.next_offset,
             };
             let from = state.anchor.map_or(state.next_offset, |anchor| anchor.offset).max(low);
-            reader.add_slot(state, from)?;
+            let again = reread.and_then(|reread| reread.start(slot));
+            reader.add_slot(state, again.map_or(from, |again| again.min(from)))?;
         }
         reader.assign()?;
         Ok(reader)
@@ -200,9 +220,9 @@ impl<'a> Reader<'a> {
     /// Reads what is there, waiting up to `wait` for the first record.
     pub fn poll(&mut self, wait: Duration) -> PortResult<Vec<Item>> {
         let mut items = Vec::new();
-        let (slots, catalog) = (&mut self.slots, &self.catalog);
+        let (slots, catalog, through) = (&mut self.slots, &self.catalog, self.settings.through);
         let result = self.log.poll(self.settings.batch_records_max, wait, &mut |item| {
-            items.push(decode(slots, catalog, item));
+            items.push(decode(slots, catalog, through, item));
         });
         // What came before an error is kept: it has been read.
         match result {
@@ -295,7 +315,7 @@ fn hand_on(batches: &SyncSender<Batch>, mut batch: Batch, stop: &AtomicBool) -> 
     }
 }
 
-fn decode(slots: &mut [Slot], catalog: &Catalog, item: LogItem<'_>) -> Item {
+fn decode(slots: &mut [Slot], catalog: &Catalog, through: Option<Seq>, item: LogItem<'_>) -> Item {
     let record = match item {
         LogItem::End { slot, next_offset } => {
             slots[slot].next = slots[slot].next.max(next_offset);
@@ -307,7 +327,12 @@ fn decode(slots: &mut [Slot], catalog: &Catalog, item: LogItem<'_>) -> Item {
     slot.next = slot.next.max(record.offset + 1);
     let decoder = &catalog.topics[slot.topic].decoder;
     let message = || Message { key: record.key.map(Into::into), value: record.value.map(Into::into) };
+    let beyond = |seq: Seq| through.filter(|through| seq > *through);
     let what = match decoder.decode(record.offset, record.key, record.value) {
+        // Left out; but it tells that what comes before it has come.
+        Ok(Decoded::Change { seq, .. } | Decoded::Heartbeat(seq)) if beyond(seq).is_some() => {
+            beyond(seq).map_or(What::Control, What::Heartbeat)
+        }
         Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
         Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
         Ok(Decoded::Control) => What::Control,

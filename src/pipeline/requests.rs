@@ -15,9 +15,14 @@ const LETTERS_PER_COMMIT: usize = 1_000;
 /// From how many repairs on a group's drift is reported as one that comes back.
 const REPEATED_REPAIRS: u64 = 3;
 
-/// Answers every open request. Returns how many.
+/// Answers every open request but those to read again, which a new session of reading takes up. Returns how many.
 pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
-    let requests = ingest.base.open_requests()?;
+    let (later, requests): (Vec<_>, Vec<_>) = ingest
+        .base
+        .open_requests()?
+        .into_iter()
+        .partition(|request| matches!(request.action, Action::Reread { .. }));
+    ingest.wants_reread = !later.is_empty() && ingest.reread.is_none();
     for request in &requests {
         tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
         match &request.action {
@@ -39,6 +44,7 @@ pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
                 let id = ingest.base.add_reconcile(view, run, &request.who)?;
                 Ok(Ok(serde_json::json!({"reconcile": id, "quarantined": state.quarantined.is_some()})))
             })?,
+            Action::Reread { .. } => {}
             Action::EnableView { view, enabled } => in_one_commit(ingest, request, |ingest, at_ms| {
                 enable(ingest, request, view, *enabled, at_ms)
             })?,
@@ -217,6 +223,7 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
                 seq,
                 image: &image,
                 message: &message,
+                again: false,
             };
             let Some(class) = ingest.apply_late(topic.table, change)? else {
                 return Ok(false);

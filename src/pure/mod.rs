@@ -9,6 +9,7 @@ pub mod checksum;
 pub mod contract;
 pub mod event;
 pub mod expression;
+pub mod generation;
 pub mod group_key;
 pub mod meta;
 pub mod native;

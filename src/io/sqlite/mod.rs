@@ -21,7 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 pub use checkpoint::Checkpointer;
 pub use lock::WriterLock;
 pub use query::FactQuery;
-pub use reader::{BaseFacts, SqliteReader};
+pub use reader::{BaseFacts, BuiltView, SqliteReader, built_views};
 pub use records::RequestBox;
 pub use schema::SCHEMA_VERSION;
 pub use writer::SqliteWriter;

@@ -1,5 +1,7 @@
 //! Snapshots of a base: what publisher, commands and reconciler look at. Never changes anything.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::LetterFilter;
@@ -125,6 +127,37 @@ impl SqliteReader {
     pub fn runs(&self, table: usize) -> PortResult<Vec<crate::pure::watermark::Run>> {
         records::runs(&self.connection, self.table_ids[table])
     }
+}
+
+/// A view as a base was built with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltView {
+    pub definition_hash: String,
+    /// The contract document.
+    pub document: String,
+}
+
+/// The views that a base was built with; none where there is no base yet.
+pub fn built_views(path: &std::path::Path) -> PortResult<BTreeMap<String, BuiltView>> {
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).doing(&format!("base {}", path.display()))?;
+    connection.busy_timeout(std::time::Duration::from_secs(5)).doing("base: open")?;
+    if super::schema::is_empty(&connection)? {
+        return Ok(BTreeMap::new());
+    }
+    check_version(&connection)?;
+    let read = || -> rusqlite::Result<BTreeMap<String, BuiltView>> {
+        connection
+            .prepare("SELECT object, definition_hash, document FROM driftless_views")?
+            .query_map([], |row| {
+                Ok((row.get(0)?, BuiltView { definition_hash: row.get(1)?, document: row.get(2)? }))
+            })?
+            .collect()
+    };
+    read().doing("base: read its views")
 }
 
 fn unknown(kind: &str, name: &str) -> PortError {

@@ -23,6 +23,8 @@ pub struct TableChange<'a> {
     pub seq: Seq,
     pub image: &'a Image,
     pub message: &'a Message,
+    /// Read once more: its offset has been counted before.
+    pub again: bool,
 }
 
 impl<'a> TableChange<'a> {
@@ -43,8 +45,8 @@ impl<'a> TableChange<'a> {
 /// What became of the changes.
 #[derive(Debug, Default)]
 pub struct Fold<'a> {
-    /// Slot, class and sequence of each change that is no dead letter.
-    pub classes: Vec<(usize, Class, Seq)>,
+    /// Each change that is no dead letter, with its class.
+    pub classes: Vec<(Class, TableChange<'a>)>,
     pub conflicts: Vec<TableChange<'a>>,
 }
 
@@ -107,7 +109,7 @@ impl<'a> Fold<'a> {
                     continue;
                 }
             };
-            self.classes.push((change.slot, class, change.seq));
+            self.classes.push((class, *change));
         }
         if let Some((seq, image)) = latest.filter(|_| changed) {
             base.store(table, seq, image, stored.is_some())?;
