@@ -213,7 +213,7 @@ impl<'a> Ingest<'a> {
                     "partition {}: offset {} holds another record than the one applied from there: the topic was re-created or lost its tail",
                     state.at, item.offset
                 ))
-                .with_hint("nothing has been applied; build a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
+                .with_hint("nothing has been applied; build a new generation from the log as it is now (driftless replay) and activate it"));
             }
             return Ok(false);
         }

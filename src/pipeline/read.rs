@@ -116,7 +116,7 @@ pub fn plan_start(
     Ok(planned)
 }
 
-const GAP_HINT: &str = "nothing has been skipped; build a new generation: name a new file in base.path and a new base.generation (and seed it, where the log no longer begins at 0)";
+const GAP_HINT: &str = "nothing has been skipped; build a new generation from what the log holds (driftless replay; where it no longer begins at 0 that needs start = \"log-start\" on the topic) and activate it, or load a new base.path with driftless seed";
 
 fn new_partition(
     log: &mut dyn Log,

@@ -116,9 +116,21 @@ pub const SCHEMA: u32 = 1;
 /// Activations kept on record.
 const HISTORY_MAX: usize = 1_000;
 
-/// Why an activation is refused, and the option that overrides it where there is one.
+/// What stands against an activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    Unknown,
+    Building,
+    /// An operator may allow it.
+    Uncertified,
+    /// An operator may allow it; one that follows the log outgrows it.
+    Behind,
+}
+
+/// Why an activation is refused, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    pub obstacle: Obstacle,
     pub what: String,
     pub remedy: String,
 }
@@ -236,6 +248,7 @@ impl Control {
     pub fn refusals(&self, name: &str, candidate: &Head, live: &Head) -> Vec<Refusal> {
         let Some(generation) = self.get(name) else {
             return vec![Refusal {
+                obstacle: Obstacle::Unknown,
                 what: format!("there is no generation {name}"),
                 remedy: "driftless generations list names those that there are".to_owned(),
             }];
@@ -243,18 +256,21 @@ impl Control {
         let mut refusals = Vec::new();
         if generation.stage == Stage::Building {
             refusals.push(Refusal {
+                obstacle: Obstacle::Building,
                 what: format!("generation {name} is still being built"),
                 remedy: "end its replay first: driftless replay goes on where it stopped".to_owned(),
             });
         }
         if generation.activated == 0 && generation.certificate.is_none() {
             refusals.push(Refusal {
+                obstacle: Obstacle::Uncertified,
                 what: format!("generation {name} is not certified"),
                 remedy: format!("driftless generations certify {name}, or --allow-uncertified"),
             });
         }
         for behind in behind(candidate, live) {
             refusals.push(Refusal {
+                obstacle: Obstacle::Behind,
                 what: format!("generation {name} is behind what is shown: {behind}"),
                 remedy: "wait until it has caught up (driftless run lets it follow), or --allow-behind"
                     .to_owned(),

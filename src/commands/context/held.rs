@@ -142,6 +142,33 @@ impl Context {
         Ok(context)
     }
 
+    /// The same configuration over whatever is live now.
+    pub fn live_now(&self) -> Result<Context, CommandError> {
+        let mut context = live(self.config.clone())?;
+        context.redis_password = self.redis_password.clone();
+        context.kafka_password = self.kafka_password.clone();
+        Ok(context)
+    }
+
+    /// The same over another base file: a copy to try something on.
+    pub fn over_base(&self, path: PathBuf) -> Context {
+        let generation = self.generation().to_owned();
+        let held = Held {
+            generation,
+            path,
+            replaces: Vec::new(),
+            may_be_behind: false,
+            stands_still: false,
+            unbuilt: Vec::new(),
+        };
+        Context { held: Some(held), ..self.clone() }
+    }
+
+    /// The generation whose base this context opens.
+    pub fn generation(&self) -> &str {
+        self.held.as_ref().map_or(&self.settings().base.generation, |held| &held.generation)
+    }
+
     pub fn held(&self) -> Option<&Held> {
         self.held.as_ref()
     }

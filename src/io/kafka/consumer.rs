@@ -248,9 +248,11 @@ impl Log for KafkaLog {
                 self.note_success();
                 Ok(offset)
             }
-            Err(code) => Err(self.with_cause(
-                code.at(format!("offset of a time in {partition} on {}: {}", self.brokers(), code.text())),
-            )),
+            Err(code) => Err(self.with_cause(code.at(format!(
+                "offset of a time in {partition} on {}: {}",
+                self.brokers(),
+                code.text()
+            )))),
         }
     }
 

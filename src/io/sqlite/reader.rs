@@ -14,7 +14,7 @@ use crate::pure::group_key::GroupKey;
 use crate::pure::publish::GroupValue;
 use crate::pure::recompute::Accumulator;
 use crate::pure::schema::ColumnType;
-use crate::pure::seq::{Commit, TopicPartition};
+use crate::pure::seq::{Commit, Seq, TopicPartition};
 use crate::pure::value::Value;
 
 /// A read-only connection to a base.
@@ -121,6 +121,47 @@ impl SqliteReader {
     pub fn letters(&self, only: Option<i64>, open_only: bool, limit: usize) -> PortResult<Vec<Letter>> {
         let filter = LetterFilter { only, open_only, after: 0, limit };
         records::letters(&self.connection, &filter)
+    }
+
+    /// What SQLite finds wrong with the file; nothing where it is sound.
+    pub fn integrity_faults(&self) -> PortResult<Vec<String>> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare("PRAGMA quick_check(10)")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut found = read().doing("base: check the file")?;
+        found.retain(|line| line != "ok");
+        Ok(found)
+    }
+
+    /// The first offset of each partition whose change has at least this sequence, by `topic:partition`. `None` where
+    /// the history may have forgotten some.
+    pub fn offsets_from_seq(&self, seq: Seq) -> PortResult<Option<BTreeMap<String, i64>>> {
+        let read = || -> rusqlite::Result<Option<BTreeMap<String, i64>>> {
+            let pruned: bool = self.connection.query_row(
+                "SELECT coalesce(min(change_id), 1) > 1 FROM driftless_changes",
+                [],
+                |row| row.get(0),
+            )?;
+            let mut statement = self.connection.prepare(
+                "SELECT topic || ':' || partition,
+                   (SELECT min(offset) FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq >= ?1),
+                   EXISTS (SELECT 1 FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq < ?1)
+                 FROM driftless_partitions p",
+            )?;
+            let mut rows = statement.query([seq])?;
+            let mut found = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                // Where nothing older is remembered, the first one may have been forgotten.
+                if pruned && !row.get::<_, bool>(2)? {
+                    return Ok(None);
+                }
+                if let Some(offset) = row.get::<_, Option<i64>>(1)? {
+                    found.insert(row.get(0)?, offset);
+                }
+            }
+            Ok(Some(found))
+        };
+        read().doing("base: look for a sequence in the history")
     }
 
     /// The lowest sequence positions that a dense table still misses below what it has seen.

@@ -228,7 +228,8 @@ impl Log for TwinLog {
         let shared = self.lock();
         shared.reachable()?;
         let records = &shared.get(partition)?.records;
-        let found = records.iter().find(|(_, record)| record.timestamp_ms.is_some_and(|at| at >= timestamp_ms));
+        let found =
+            records.iter().find(|(_, record)| record.timestamp_ms.is_some_and(|at| at >= timestamp_ms));
         Ok(found.map(|(offset, _)| *offset))
     }
 
