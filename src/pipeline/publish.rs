@@ -43,6 +43,8 @@ pub struct Succession {
     pub replaces: Vec<String>,
     /// Even where ours is behind what is shown.
     pub may_be_behind: bool,
+    /// Ours ends at a point of the log on purpose: having read up to the log's ends says nothing of its freshness.
+    pub stands_still: bool,
 }
 
 /// What one step did.
@@ -375,6 +377,9 @@ impl Publisher {
 
     /// Confirms the view for the times of those probes whose ends this head has reached.
     fn confirm(&mut self, head: &Head) {
+        if self.succession.stands_still {
+            return;
+        }
         let table = self.catalog.views[self.view].table;
         // A partition that the probe saw and the base does not know yet has not been read to its end.
         let reached = |probe: &Probe| {

@@ -104,7 +104,9 @@ impl Publisher {
 
     fn look_at_predecessor(&mut self, cursor: Cursor, meta: &Meta, head: &Head) -> Plan {
         if has_read(head, meta) {
-            self.confirmed_ms = self.confirmed_ms.max(confirmed_ms(meta));
+            if !self.succession.stands_still {
+                self.confirmed_ms = self.confirmed_ms.max(confirmed_ms(meta));
+            }
             Plan::Sweep(cursor)
         } else if self.succession.may_be_behind {
             Plan::Sweep(cursor)
