@@ -19,6 +19,8 @@ use crate::pure::generation::Control;
 pub struct Held {
     pub generation: String,
     pub path: PathBuf,
+    /// The activation that made it the live one.
+    pub activation: u64,
     /// Generations whose publication this one may replace; empty for any but the live one.
     pub replaces: Vec<String>,
     /// The operator allowed it to be behind what is shown.
@@ -34,6 +36,7 @@ pub struct Held {
 impl Held {
     pub fn succession(&self) -> Succession {
         Succession {
+            activation: self.activation,
             replaces: self.replaces.clone(),
             may_be_behind: self.may_be_behind,
             stands_still: self.stands_still,
@@ -53,6 +56,7 @@ pub(super) fn live(config: Config) -> Result<Context, CommandError> {
             context.held = Some(Held {
                 generation: name,
                 path,
+                activation: 1,
                 replaces: Vec::new(),
                 may_be_behind: false,
                 stands_still: false,
@@ -87,6 +91,7 @@ pub(super) fn generation(
     let held = Held {
         generation: name.to_owned(),
         path,
+        activation: entry.activated.max(1),
         replaces: if control.is_live(name) { others.cloned().collect() } else { Vec::new() },
         may_be_behind: control.is_live(name) && control.may_be_behind(),
         stands_still: !entry.bound.is_none(),
@@ -162,6 +167,7 @@ impl Context {
         let held = Held {
             generation,
             path,
+            activation: 1,
             replaces: Vec::new(),
             may_be_behind: false,
             stands_still: false,

@@ -139,8 +139,8 @@ fn wait_until_fit(
             Obstacle::Unknown | Obstacle::Building => true,
         });
         // Without a maintainer nobody lets it catch up but this process, once it is live.
-        let only_late = !refusals.is_empty()
-            && refusals.iter().all(|refusal| refusal.obstacle == Obstacle::Behind);
+        let only_late =
+            !refusals.is_empty() && refusals.iter().all(|refusal| refusal.obstacle == Obstacle::Behind);
         let catches_up = maintained && !still && !dry_run;
         if !only_late || !catches_up || Instant::now() > deadline {
             if !maintained && !still && !dry_run {
