@@ -2,14 +2,17 @@
 //! environment < argument. Knows no server.
 
 mod catalog;
+mod formats;
 mod layers;
 mod settings;
+mod topic;
 
 use std::path::{Path, PathBuf};
 
 pub use catalog::{catalog_of, load_catalog, load_tables};
 pub use layers::{Overrides, environment};
-pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};
+pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous};
+pub use topic::WatermarkMode;
 
 /// A mistake in the configuration: file, place, and what would be right.
 #[derive(Debug, thiserror::Error)]

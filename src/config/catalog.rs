@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::settings::{Format, StartSetting, TableSection, TopicSection, WatermarkMode};
-use super::{Config, ConfigError};
+use super::settings::TableSection;
+use super::topic::{StartSetting, TopicSection, WatermarkMode};
+use super::{Config, ConfigError, formats};
 use crate::pure::catalog::{BaseTable, Catalog, CatalogView, Start, Topic};
 use crate::pure::contract::View;
-use crate::pure::native::NativeDecoder;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::watermark::Mode;
@@ -242,9 +242,7 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
         )
     })?;
     let BaseTable { shape, mode } = &catalog.tables[table];
-    let decoder = match section.format {
-        Format::Native => NativeDecoder::new(shape.clone(), BaseTable::order(*mode)),
-    };
+    let decoder = formats::decoder(section, shape, BaseTable::order(*mode), &place)?;
     let start = match section.start {
         StartSetting::Complete => Start::Complete,
         StartSetting::LogStart => Start::LogStart,

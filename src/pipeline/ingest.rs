@@ -9,9 +9,9 @@ use crate::pipeline::read::{Item, Message, What};
 use crate::ports::{BaseWriter, Clock, PortError, PortResult};
 use crate::pure::base::{Anchor, NewLetter, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
-use crate::pure::event::{Class, Rejection};
+use crate::pure::event::{Class, Reason, Rejection, RowChange};
 use crate::pure::seq::{Commit, Seq, TopicPartition};
-use crate::pure::watermark::Frontier;
+use crate::pure::watermark::{Frontier, Mode};
 
 pub(super) use fold::{Fold, TableChange};
 
@@ -164,8 +164,25 @@ impl<'a> Ingest<'a> {
                 What::Change { seq, image, message } => {
                     frontier.observe(state.id, *seq);
                     let (slot, partition, offset) = (item.slot, state.id, item.offset);
-                    let change = TableChange { slot, partition, offset, seq: *seq, image, message };
+                    let (seq, kept, several) = (*seq, &[][..], false);
+                    let change = TableChange { slot, partition, offset, seq, image, kept, several, message };
                     changes[state.table].push(change);
+                }
+                What::Changes { changes: told, message } => {
+                    let (slot, partition, offset) = (item.slot, state.id, item.offset);
+                    let several = told.len() > 1;
+                    for RowChange { seq, image, kept } in told {
+                        frontier.observe(partition, *seq);
+                        let (seq, kept) = (*seq, &kept[..]);
+                        let change =
+                            TableChange { slot, partition, offset, seq, image, kept, several, message };
+                        changes[state.table].push(change);
+                    }
+                }
+                What::Truncate { seq, message } => {
+                    let table = state.table;
+                    done.applied += self.fold(table, &mut std::mem::take(&mut changes[table]), at_ms)?;
+                    done.applied += self.truncate(item, *seq, message, at_ms)?;
                 }
                 What::Heartbeat(seq) => {
                     frontier.heartbeat(state.id, *seq);
@@ -231,8 +248,48 @@ impl<'a> Ingest<'a> {
             detail: &rejection.detail,
             key: message.key.as_deref(),
             value: message.value.as_deref(),
+            headers: &message.headers,
         };
         self.add_letter(item.slot, &letter, at_ms)
+    }
+
+    /// Applies a truncation, where its place among the other changes is known. Returns how many offsets that applied.
+    fn truncate(&mut self, item: &Item, seq: Seq, message: &Message, at_ms: i64) -> PortResult<u64> {
+        let (table, partition) = (self.partitions[item.slot].table, self.partitions[item.slot].id);
+        self.frontiers[table].observe(partition, seq);
+        let Some(class) = self.apply_truncation(table, seq)? else {
+            let detail =
+                "offsets do not say which rows of other partitions it removed: build a new generation";
+            let rejection =
+                Rejection { reason: Reason::Truncated, detail: detail.to_owned(), seq: Some(seq) };
+            self.keep_letter(item, &rejection, message, at_ms)?;
+            return Ok(0);
+        };
+        self.partitions[item.slot].counts.count(class);
+        Ok((class == Class::Applied).into())
+    }
+
+    /// Removes the rows below a truncation, inside the caller's transaction. Sequences of the source order it
+    /// among the changes of all partitions, and what still arrives from before it is stale, as after a first load.
+    /// Offsets order it where there is one partition alone; `None` where there are more.
+    pub(super) fn apply_truncation(&mut self, table: usize, seq: Seq) -> PortResult<Option<Class>> {
+        if self.catalog.tables[table].mode == Mode::Offsets {
+            let feeding = self.partitions.iter().filter(|state| state.table == table).count();
+            if feeding > 1 {
+                return Ok(None);
+            }
+            self.base.truncate(table, seq)?;
+        } else {
+            let state = &mut self.tables[table];
+            if state.floor >= Some(seq) {
+                return Ok(Some(if state.floor == Some(seq) { Class::Duplicate } else { Class::Stale }));
+            }
+            state.floor = Some(seq);
+            self.base.truncate(table, seq)?;
+        }
+        let state = &mut self.tables[table];
+        state.greatest = state.greatest.max(Some(seq));
+        Ok(Some(Class::Applied))
     }
 
     fn add_letter(&mut self, slot: usize, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<()> {
@@ -254,34 +311,33 @@ impl<'a> Ingest<'a> {
         // The watermark before this batch: what its own events reach makes none of them late.
         let below = self.tables[table].watermark;
         let mut applied = 0;
-        for &(slot, class, seq) in &folded.classes {
-            let counts = &mut self.partitions[slot].counts;
-            counts.count(class);
-            if class == Class::Applied {
+        for outcome in &folded.outcomes {
+            let counts = &mut self.partitions[outcome.slot].counts;
+            counts.count(outcome.class);
+            if outcome.class == Class::Applied {
                 applied += 1;
-                counts.below_watermark += u64::from(below.is_some_and(|below| seq <= below));
-                self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
+                counts.below_watermark += u64::from(below.is_some_and(|below| outcome.seq <= below));
             }
         }
-        for conflict in &folded.conflicts {
-            self.add_letter(conflict.slot, &conflict.conflict(), at_ms)?;
+        self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);
+        for refused in &folded.refused {
+            self.add_letter(refused.change.slot, &refused.letter(), at_ms)?;
         }
         Ok(applied)
     }
 
-    /// Applies one change outside a batch, inside the caller's transaction; its offset has been counted.
-    /// `None` where it contradicts what is stored.
-    pub(super) fn apply_late(&mut self, table: usize, change: TableChange<'_>) -> PortResult<Option<Class>> {
+    /// Applies the changes of one message outside a batch, inside the caller's transaction; its offset has been
+    /// counted. `None` where one of them contradicts what is stored.
+    pub(super) fn apply_late(
+        &mut self,
+        table: usize,
+        changes: &mut [TableChange<'_>],
+    ) -> PortResult<Option<Class>> {
         let floor = self.tables[table].floor;
         let catalog = self.catalog.clone();
-        let folded = Fold::run(self.base, &catalog, table, floor, &mut [change])?;
-        let Some(&(_, class, seq)) = folded.classes.first() else {
-            return Ok(None);
-        };
-        if class == Class::Applied {
-            self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
-        }
-        Ok(Some(class))
+        let folded = Fold::run(self.base, &catalog, table, floor, changes)?;
+        self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);
+        Ok(folded.outcomes.first().map(|outcome| outcome.class))
     }
 
     /// Whether the probe moves a watermark: an idle maintainer then commits for it alone.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use crate::ports::{Log, LogItem, PortError, PortResult};
-use crate::pure::base::{Counts, PartitionState};
+use crate::ports::{Log, LogItem, PortError, PortResult, RecordRef};
+use crate::pure::base::{Counts, OwnedHeader, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
-use crate::pure::event::{Decoded, Image, Rejection};
+use crate::pure::event::{Decoded, Image, Rejection, RowChange};
+use crate::pure::formats::Record;
 use crate::pure::seq::{Seq, TopicPartition};
 
 /// One consumed offset, decoded.
@@ -30,6 +31,15 @@ pub enum What {
         image: Image,
         message: Message,
     },
+    /// Several changes of one message, which are counted as one.
+    Changes {
+        changes: Vec<RowChange>,
+        message: Message,
+    },
+    Truncate {
+        seq: Seq,
+        message: Message,
+    },
     Heartbeat(Seq),
     Control,
     Rejected {
@@ -45,6 +55,19 @@ pub enum What {
 pub struct Message {
     pub key: Option<Box<[u8]>>,
     pub value: Option<Box<[u8]>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<OwnedHeader>,
+}
+
+impl Message {
+    fn of(record: &Record<'_>, with_headers: bool) -> Self {
+        let headers = if with_headers { record.headers } else { &[] };
+        Message {
+            key: record.key.map(Into::into),
+            value: record.value.map(Into::into),
+            headers: headers.iter().map(OwnedHeader::of).collect(),
+        }
+    }
 }
 
 /// What the reader hands on, in the log's order.
@@ -306,9 +329,13 @@ fn decode(slots: &mut [Slot], catalog: &Catalog, item: LogItem<'_>) -> Item {
     let slot = &mut slots[record.slot];
     slot.next = slot.next.max(record.offset + 1);
     let decoder = &catalog.topics[slot.topic].decoder;
-    let message = || Message { key: record.key.map(Into::into), value: record.value.map(Into::into) };
-    let what = match decoder.decode(record.offset, record.key, record.value) {
+    let RecordRef { offset, key, value, headers, .. } = record;
+    let read = Record { offset, key, value, headers };
+    let message = || Message::of(&read, decoder.reads_headers());
+    let what = match decoder.decode(&read) {
         Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
+        Ok(Decoded::Changes(changes)) => What::Changes { changes, message: message() },
+        Ok(Decoded::Truncate(seq)) => What::Truncate { seq, message: message() },
         Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
         Ok(Decoded::Control) => What::Control,
         Err(rejection) => What::Rejected { rejection: Box::new(rejection), message: message() },

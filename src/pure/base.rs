@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::pure::event::Class;
+use crate::pure::formats::Header;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 
 /// How many offsets of a partition ended in each class (P10). Their sum is what has been consumed.
@@ -82,6 +83,23 @@ pub struct TableState {
     pub greatest: Option<Seq>,
 }
 
+/// A header of a message that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedHeader {
+    pub name: Box<str>,
+    pub value: Option<Box<[u8]>>,
+}
+
+impl OwnedHeader {
+    pub fn of(header: &Header<'_>) -> Self {
+        OwnedHeader { name: header.name.into(), value: header.value.map(Into::into) }
+    }
+
+    pub fn borrowed(&self) -> Header<'_> {
+        Header { name: &self.name, value: self.value.as_deref() }
+    }
+}
+
 /// A message that could not be applied, with all that is needed to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLetter<'a> {
@@ -92,6 +110,7 @@ pub struct NewLetter<'a> {
     pub detail: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
+    pub headers: &'a [OwnedHeader],
 }
 
 /// What became of a dead letter.
@@ -127,6 +146,8 @@ pub struct Letter {
     pub detail: String,
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<OwnedHeader>,
     pub state: LetterState,
     pub created_ms: i64,
     /// Who resolved it and why; empty while it is open.

@@ -177,6 +177,7 @@ fn see(
         timestamp_ms: message.timestamp_ms(),
         key: message.key,
         value: message.value,
+        headers: &[],
     }));
     Seen::Delivered
 }

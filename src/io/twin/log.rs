@@ -199,6 +199,7 @@ impl Cursor {
                 timestamp_ms: record.timestamp_ms,
                 key: record.key.as_deref(),
                 value: record.value.as_deref(),
+                headers: &[],
             })));
         }
         if self.end_told == Some(partition.high) {
