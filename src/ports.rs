@@ -70,7 +70,7 @@ pub struct RecordRef<'a> {
     /// The bytes of the message; `None` is a tombstone, which an empty value is not.
     pub value: Option<&'a [u8]>,
     /// In the message's order; empty where the log was not asked for them.
-    pub headers: &'a [Header<'a>],
+    pub headers: &'a [Header],
 }
 
 /// One thing that [`Log::poll`] delivers.

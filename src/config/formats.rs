@@ -6,12 +6,13 @@ use super::ConfigError;
 use super::topic::{ColumnSetting, DeletesSetting, EncodingSetting, Format, TopicSection, WatermarkMode};
 use crate::pure::formats::canal::CanalDecoder;
 use crate::pure::formats::connect::Plans;
-use crate::pure::formats::debezium::{DebeziumDecoder, UNAVAILABLE};
+use crate::pure::formats::debezium::DebeziumDecoder;
 use crate::pure::formats::debezium_unwrapped::{Deletes, UnwrappedDecoder};
 use crate::pure::formats::field::{Encoding, Field};
 use crate::pure::formats::maxwell::MaxwellDecoder;
 use crate::pure::formats::native::{NativeDecoder, Order};
 use crate::pure::formats::time::{Unit, Zone};
+use crate::pure::formats::unavailable::{UNAVAILABLE, Unavailable};
 use crate::pure::formats::upsert::UpsertDecoder;
 use crate::pure::formats::{Decoder, SourceTable};
 use crate::pure::schema::{Column, ColumnType, Table};
@@ -34,12 +35,14 @@ pub(super) fn decoder(
             order,
             topic.source_table()?,
             topic.plans(fields)?,
-            section.unavailable_value.as_deref().unwrap_or(UNAVAILABLE),
+            topic.unavailable(),
         )),
         Format::DebeziumUnwrapped => {
             let source = section.source_table.as_deref().map(SourceTable::named);
             let plans = topic.plans(fields)?;
-            Decoder::DebeziumUnwrapped(UnwrappedDecoder::new(table, order, source, plans, topic.deletes()?))
+            let (deletes, unavailable) = (topic.deletes()?, topic.unavailable());
+            let decoder = UnwrappedDecoder::new(table, order, source, plans, deletes, unavailable);
+            Decoder::DebeziumUnwrapped(decoder)
         }
         Format::Upsert => Decoder::Upsert(UpsertDecoder::new(table, topic.plans(fields)?)),
         Format::Maxwell => Decoder::Maxwell(MaxwellDecoder::new(table, order, topic.source_table()?, fields)),
@@ -76,7 +79,7 @@ impl TopicFormat<'_> {
             "time_zone",
             &[Debezium, DebeziumUnwrapped, Maxwell, Canal, Upsert],
         )?;
-        only(section.unavailable_value.is_some(), "unavailable_value", &[Debezium])?;
+        only(section.unavailable_value.is_some(), "unavailable_value", &[Debezium, DebeziumUnwrapped])?;
         only(section.deletes.is_some(), "deletes", &[DebeziumUnwrapped])?;
         for column in section.columns.keys() {
             if self.table.column(column).is_none() {
@@ -130,6 +133,10 @@ impl TopicFormat<'_> {
             return Err(self.wrong("source_table", format!("{name:?} names no table"), remedy));
         }
         Ok(SourceTable::named(name))
+    }
+
+    fn unavailable(&self) -> Unavailable {
+        Unavailable::new(self.section.unavailable_value.as_deref().unwrap_or(UNAVAILABLE))
     }
 
     fn deletes(&self) -> Result<Deletes, ConfigError> {

@@ -7,10 +7,10 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::ports::{Log, LogItem, PortError, PortResult, RecordRef};
-use crate::pure::base::{Counts, OwnedHeader, PartitionState};
+use crate::pure::base::{Counts, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
 use crate::pure::event::{Decoded, Image, Rejection, RowChange};
-use crate::pure::formats::Record;
+use crate::pure::formats::{Header, Record};
 use crate::pure::seq::{Seq, TopicPartition};
 
 /// One consumed offset, decoded.
@@ -56,7 +56,7 @@ pub struct Message {
     pub key: Option<Box<[u8]>>,
     pub value: Option<Box<[u8]>>,
     /// Kept where the topic's format reads them.
-    pub headers: Vec<OwnedHeader>,
+    pub headers: Vec<Header>,
 }
 
 impl Message {
@@ -65,7 +65,7 @@ impl Message {
         Message {
             key: record.key.map(Into::into),
             value: record.value.map(Into::into),
-            headers: headers.iter().map(OwnedHeader::of).collect(),
+            headers: headers.to_vec(),
         }
     }
 }

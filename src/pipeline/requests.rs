@@ -4,7 +4,7 @@
 use crate::pipeline::ingest::{Ingest, TableChange};
 use crate::pipeline::read::Message;
 use crate::ports::{Change, PortResult};
-use crate::pure::base::{Action, Answer, Letter, LetterState, OwnedHeader, Request, Word};
+use crate::pure::base::{Action, Answer, Letter, LetterState, Request, Word};
 use crate::pure::event::{Class, Decoded, RowChange};
 use crate::pure::formats::Record;
 use crate::pure::group_key::GroupKey;
@@ -204,9 +204,8 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
     let (Some(slot), Some(topic)) = (slot_of(ingest, letter), catalog.topic(&letter.at.topic)) else {
         return Ok(false);
     };
-    let headers: Vec<_> = letter.headers.iter().map(OwnedHeader::borrowed).collect();
     let (key, value) = (letter.key.as_deref(), letter.value.as_deref());
-    let record = Record { offset: letter.offset, key, value, headers: &headers };
+    let record = Record { offset: letter.offset, key, value, headers: &letter.headers };
     let Ok(decoded) = topic.decoder.decode(&record) else {
         return Ok(false);
     };

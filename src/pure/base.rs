@@ -83,23 +83,6 @@ pub struct TableState {
     pub greatest: Option<Seq>,
 }
 
-/// A header of a message that is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedHeader {
-    pub name: Box<str>,
-    pub value: Option<Box<[u8]>>,
-}
-
-impl OwnedHeader {
-    pub fn of(header: &Header<'_>) -> Self {
-        OwnedHeader { name: header.name.into(), value: header.value.map(Into::into) }
-    }
-
-    pub fn borrowed(&self) -> Header<'_> {
-        Header { name: &self.name, value: self.value.as_deref() }
-    }
-}
-
 /// A message that could not be applied, with all that is needed to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewLetter<'a> {
@@ -110,7 +93,7 @@ pub struct NewLetter<'a> {
     pub detail: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
-    pub headers: &'a [OwnedHeader],
+    pub headers: &'a [Header],
 }
 
 /// What became of a dead letter.
@@ -147,7 +130,7 @@ pub struct Letter {
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
     /// Kept where the topic's format reads them.
-    pub headers: Vec<OwnedHeader>,
+    pub headers: Vec<Header>,
     pub state: LetterState,
     pub created_ms: i64,
     /// Who resolved it and why; empty while it is open.

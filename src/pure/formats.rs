@@ -17,6 +17,7 @@ pub mod maxwell;
 pub mod native;
 pub mod position;
 pub mod time;
+pub mod unavailable;
 pub mod upsert;
 
 use crate::pure::event::{Decoded, Mistake, Reason, Rejection};
@@ -29,14 +30,14 @@ pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
     /// `None` is a tombstone, which an empty value is not.
     pub value: Option<&'a [u8]>,
-    pub headers: &'a [Header<'a>],
+    pub headers: &'a [Header],
 }
 
 /// A header of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header<'a> {
-    pub name: &'a str,
-    pub value: Option<&'a [u8]>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    pub name: Box<str>,
+    pub value: Option<Box<[u8]>>,
 }
 
 impl<'a> Record<'a> {

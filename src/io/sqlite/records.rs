@@ -6,8 +6,9 @@ use super::writer::SqliteWriter;
 use super::{BaseSettings, Doing, connect};
 use crate::ports::{PortError, PortResult};
 use crate::pure::base::{
-    Action, Counts, Letter, LetterState, NewLetter, OwnedHeader, ReconcileRun, Request, TableState, ViewState,
+    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, Request, TableState, ViewState,
 };
+use crate::pure::formats::Header;
 use crate::pure::formats::decimal::{base64, to_base64};
 use crate::pure::group_key::GroupKey;
 use crate::pure::seq::{Seq, TopicPartition};
@@ -145,8 +146,8 @@ pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i
 }
 
 /// Headers as JSON, `[["name", "base64"]]`; nothing where there are none.
-fn headers_text(headers: &[OwnedHeader]) -> Option<String> {
-    let pair = |header: &OwnedHeader| {
+fn headers_text(headers: &[Header]) -> Option<String> {
+    let pair = |header: &Header| {
         let value = header.value.as_deref().map(to_base64);
         serde_json::json!([&*header.name, value])
     };
@@ -154,10 +155,10 @@ fn headers_text(headers: &[OwnedHeader]) -> Option<String> {
     (!list.is_empty()).then(|| serde_json::Value::Array(list).to_string())
 }
 
-fn headers_of(text: Option<String>) -> Vec<OwnedHeader> {
+fn headers_of(text: Option<String>) -> Vec<Header> {
     let pairs: Vec<(String, Option<String>)> =
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let header = |(name, value): (String, Option<String>)| OwnedHeader {
+    let header = |(name, value): (String, Option<String>)| Header {
         name: name.into(),
         value: value.and_then(|value| base64(&value)).map(Into::into),
     };

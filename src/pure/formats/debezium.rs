@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use crate::pure::event::{Decoded, Image, Mistake, Reason, Rejection, RowChange};
 use crate::pure::formats::connect::{self, Plans, Unwrapped};
-use crate::pure::formats::field::{self, Field, has_key, read_key};
-use crate::pure::formats::json::{Json, Kind, Object};
+use crate::pure::formats::field::{Field, has_key, read_key};
+use crate::pure::formats::json::{Json, Object};
 use crate::pure::formats::native::Order;
-use crate::pure::formats::{Record, SourceTable, decimal, position};
+use crate::pure::formats::unavailable::Unavailable;
+use crate::pure::formats::{Record, SourceTable, position};
 use crate::pure::schema::Table;
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
-
-/// What Debezium puts in place of a value that the database's log does not hold, unless it is told otherwise.
-pub const UNAVAILABLE: &str = "__debezium_unavailable_value";
 
 /// The Debezium format of one table.
 #[derive(Clone, Debug)]
@@ -24,15 +22,7 @@ pub struct DebeziumDecoder {
     order: Order,
     source: SourceTable,
     plans: Plans,
-    /// The placeholder as text, and as base64 where bytes are meant.
-    unavailable: [Box<str>; 2],
-}
-
-/// A row as the message has it.
-struct Row {
-    values: Vec<Value>,
-    /// Columns that the message leaves to the stored row.
-    kept: Vec<usize>,
+    unavailable: Unavailable,
 }
 
 impl DebeziumDecoder {
@@ -41,9 +31,8 @@ impl DebeziumDecoder {
         order: Order,
         source: SourceTable,
         plans: Plans,
-        unavailable: &str,
+        unavailable: Unavailable,
     ) -> Self {
-        let unavailable = [unavailable.into(), decimal::to_base64(unavailable.as_bytes()).into()];
         DebeziumDecoder { table, order, source, plans, unavailable }
     }
 
@@ -128,7 +117,7 @@ impl DebeziumDecoder {
         after: Option<Object<'_>>,
     ) -> Result<Decoded, Mistake> {
         let after = after.ok_or_else(|| (Reason::MissingRow, format!("op {op} needs the row in after")))?;
-        let row = self.row(fields, &after)?;
+        let row = self.unavailable.read_row(&self.table, fields, &after)?;
         if self.order == Order::Offset && record.key.is_none() {
             return Err((
                 Reason::MissingKey,
@@ -144,49 +133,11 @@ impl DebeziumDecoder {
                 "an update that changes the key leaves columns out; set REPLICA IDENTITY FULL on the source table".to_owned(),
             ));
         }
+        let change = row.change(seq);
         Ok(match moved {
-            None if row.kept.is_empty() => Decoded::Change { seq, image: Image::Row(row.values.into()) },
-            None => Decoded::Changes(vec![RowChange {
-                seq,
-                image: Image::Row(row.values.into()),
-                kept: row.kept.into(),
-            }]),
-            Some(old) => Decoded::Changes(vec![
-                RowChange::new(seq, Image::Deleted(old.into())),
-                RowChange::new(seq, Image::Row(row.values.into())),
-            ]),
-        })
-    }
-
-    fn row(&self, fields: &[Field], after: &Object<'_>) -> Result<Row, Mistake> {
-        let mut row = Row { values: Vec::with_capacity(fields.len()), kept: Vec::new() };
-        for (index, (column, field)) in self.table.columns.iter().zip(fields).enumerate() {
-            let json = after.get(&field.source)?.ok_or_else(|| field::missing(column, field))?;
-            if !self.is_unavailable(json)? {
-                row.values.push(field::read(column, &field.encoding, json)?);
-                continue;
-            }
-            if self.table.is_key(index) {
-                return Err((
-                    Reason::MissingKey,
-                    format!("{} is not told, and is part of the key", column.name),
-                ));
-            }
-            row.kept.push(index);
-            row.values.push(Value::Null);
-        }
-        Ok(row)
-    }
-
-    fn is_unavailable(&self, json: Json<'_>) -> Result<bool, Mistake> {
-        // A look at the length spares most values the reading.
-        let lengths = [self.unavailable[0].len() + 2, self.unavailable[1].len() + 2];
-        if !lengths.contains(&json.raw().len()) {
-            return Ok(false);
-        }
-        Ok(match json.kind()? {
-            Kind::Text(text) => self.unavailable.iter().any(|known| **known == *text),
-            _ => false,
+            Some(old) => Decoded::Changes(vec![RowChange::new(seq, Image::Deleted(old.into())), change]),
+            None if change.kept.is_empty() => Decoded::Change { seq, image: change.image },
+            None => Decoded::Changes(vec![change]),
         })
     }
 

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::pure::event::{Decoded, Image, Mistake, Reason, Rejection};
+use crate::pure::event::{Decoded, Image, Mistake, Reason, Rejection, RowChange};
 use crate::pure::formats::connect::{self, Plans, Unwrapped};
-use crate::pure::formats::field::{Field, has_key, read_key, read_row};
+use crate::pure::formats::field::{Field, has_key, read_key};
 use crate::pure::formats::json::{Json, Object};
 use crate::pure::formats::native::Order;
+use crate::pure::formats::unavailable::Unavailable;
 use crate::pure::formats::{Record, SourceTable, position, upsert};
 use crate::pure::schema::Table;
 use crate::pure::seq::Seq;
@@ -31,6 +32,7 @@ pub struct UnwrappedDecoder {
     source: Option<SourceTable>,
     plans: Plans,
     deletes: Deletes,
+    unavailable: Unavailable,
 }
 
 impl UnwrappedDecoder {
@@ -40,8 +42,9 @@ impl UnwrappedDecoder {
         source: Option<SourceTable>,
         plans: Plans,
         deletes: Deletes,
+        unavailable: Unavailable,
     ) -> Self {
-        UnwrappedDecoder { table, order, source, plans, deletes }
+        UnwrappedDecoder { table, order, source, plans, deletes, unavailable }
     }
 
     pub fn decode(&self, record: &Record<'_>) -> Result<Decoded, Rejection> {
@@ -74,13 +77,16 @@ impl UnwrappedDecoder {
         }
         // 3. What became of it.
         let fields = self.plans.of(schema, None)?;
-        let image = if self.is_deleted(&row)? {
-            Image::Deleted(self.deleted_key(record, &fields, &row)?.into())
+        let change = if self.is_deleted(&row)? {
+            RowChange::new(at, Image::Deleted(self.deleted_key(record, &fields, &row)?.into()))
         } else {
-            Image::Row(read_row(&self.table, &fields, &row)?.into())
+            self.unavailable.read_row(&self.table, &fields, &row)?.change(at)
         };
-        self.agree(record, &fields, &image)?;
-        Ok(Decoded::Change { seq: at, image })
+        self.agree(record, &fields, &change.image)?;
+        Ok(match change.kept.is_empty() {
+            true => Decoded::Change { seq: at, image: change.image },
+            false => Decoded::Changes(vec![change]),
+        })
     }
 
     fn tombstone(&self, record: &Record<'_>) -> Result<Decoded, Mistake> {

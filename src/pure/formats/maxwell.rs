@@ -111,8 +111,8 @@ pub(super) fn old_key(
     Ok((!same).then_some(key))
 }
 
-/// `"position": "mysql-bin.000003:154"` (with `output_binlog_position`) and the row's number in its transaction,
-/// which the last row, marked `commit`, does not carry.
+/// `"position": "mysql-bin.000003:154"` (with `output_binlog_position`) and the row's number in its transaction
+/// (with `output_xoffset`); the last row is marked `commit`.
 fn position(event: &Object<'_>) -> Result<Seq, Mistake> {
     let text = event.text("position")?.ok_or_else(|| {
         let detail = "position is missing: start Maxwell with output_binlog_position=true, or set watermark = \"offsets\"";
@@ -121,6 +121,15 @@ fn position(event: &Object<'_>) -> Result<Seq, Mistake> {
     let wrong = || (Reason::NoPosition, format!("position is {text:?}, it must be FILE:POSITION"));
     let (file, position) = text.rsplit_once(':').ok_or_else(wrong)?;
     let position = position.parse().map_err(|_| wrong())?;
-    let row = event.number("xoffset")?.unwrap_or(u64::MAX);
+    let commit = event.some("commit")?.is_some_and(|json| json.raw() == "true");
+    let is_bootstrap = event.text("type")?.is_some_and(|kind| kind.starts_with("bootstrap-"));
+    let row = match event.number("xoffset")? {
+        // All rows of a bootstrap have the position that it began at, and stand before what follows.
+        _ if is_bootstrap => 0,
+        _ if commit => u64::MAX,
+        Some(offset) => offset.saturating_add(1),
+        // Without numbers, the rows of one position are of one statement, which changes each row once.
+        None => 1,
+    };
     Ok(Seq { epoch: binlog_number(file)?, position, row })
 }

@@ -238,8 +238,8 @@ impl NativeDecoder {
             let Some(name) = header else { continue };
             let column = &self.table.columns[self.table.key[part]];
             // A name may come again in a route of copies; the last one is the nearest.
-            let found = record.headers.iter().rev().find(|header| *header.name == **name);
-            let Some(bytes) = found.and_then(|header| header.value) else { continue };
+            let found = record.headers.iter().rev().find(|header| header.name == *name);
+            let Some(bytes) = found.and_then(|header| header.value.as_deref()) else { continue };
             let text = std::str::from_utf8(bytes)
                 .map_err(|_| (Reason::WrongType, format!("header {name} is no text")))?;
             let json = serde_json::Value::from(text).to_string();
