@@ -9,7 +9,7 @@ mod topic;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::{catalog_of, load_catalog, load_tables};
+pub use catalog::{ContractText, catalog_of, contract_texts, load_catalog, load_tables};
 pub use layers::{Overrides, environment};
 pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous};
 pub use topic::WatermarkMode;

@@ -106,6 +106,10 @@ pub trait Log: Send {
     /// The bounds of a partition now.
     fn bounds(&mut self, partition: &TopicPartition) -> PortResult<Bounds>;
 
+    /// The first offset whose record is not older than a time in milliseconds since the epoch, as the log dates its
+    /// records; `None` where all are older.
+    fn offset_at(&mut self, partition: &TopicPartition, timestamp_ms: i64) -> PortResult<Option<i64>>;
+
     /// Replaces the assignment: read these partitions from these offsets.
     fn assign(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()>;
 

@@ -8,9 +8,12 @@ mod contract;
 mod demo;
 mod dlq;
 mod generate;
+mod generations;
+mod message_line;
 mod output;
 mod playground;
 mod produce;
+mod replay;
 mod request;
 mod run;
 mod seed;
@@ -78,6 +81,8 @@ enum Command {
     Checksum(checksum::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
+    Replay(replay::Arguments),
+    Generations(generations::Arguments),
     Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
 }
@@ -128,6 +133,8 @@ pub fn main() -> ExitCode {
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
+        Command::Replay(arguments) => replay::run(&shared, &arguments),
+        Command::Generations(arguments) => generations::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };

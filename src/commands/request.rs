@@ -15,6 +15,11 @@ use crate::pure::base::Action;
 /// How long a running maintainer may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Who asks: as told, else the user's name.
+pub fn caller(who: Option<&str>) -> String {
+    who.map(str::to_owned).or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".into())
+}
+
 /// Puts the request on record, has it carried out, and prints the answer.
 pub fn ask(
     context: &Context,
@@ -26,8 +31,7 @@ pub fn ask(
     let settings = context.base_settings();
     // Opening for reading first says clearly when there is no base of this configuration.
     drop(context.open_reader()?);
-    let who =
-        who.map(str::to_owned).or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".into());
+    let who = caller(who);
     let requests = RequestBox::open(&settings)?;
     let id = requests.put(action, &who, why, context.clock.wall_ms())?;
     if let Ok(lock) = WriterLock::try_take(&settings.path)? {

@@ -12,16 +12,37 @@ use crate::pure::recompute::Recompute;
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::watermark::Mode;
 
-/// Compiles what the configuration declares. The first mistake is the one told.
-pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
+/// A contract document and the name that messages give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContractText {
+    pub text: String,
+    pub place: String,
+}
+
+/// The contract documents that the configuration names.
+pub fn contract_texts(config: &Config) -> Result<Vec<ContractText>, ConfigError> {
     let file = config.file.display().to_string();
-    let (mut catalog, shapes) = tables_and_topics(config, &file)?;
-    for path in contract_files(config, &file)? {
+    let read = |path: PathBuf| {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             ConfigError::new(&place, error.to_string(), format!("correct `contracts` in {file}"))
         })?;
-        add_view(&mut catalog, &shapes, &text, &place)?;
+        Ok(ContractText { text, place })
+    };
+    contract_files(config, &file)?.into_iter().map(read).collect()
+}
+
+/// Compiles what the configuration declares. The first mistake is the one told.
+pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
+    catalog_of(config, &contract_texts(config)?)
+}
+
+/// As [`load_catalog`], with these contracts in place of the files that the configuration names.
+pub fn catalog_of(config: &Config, contracts: &[ContractText]) -> Result<Catalog, ConfigError> {
+    let file = config.file.display().to_string();
+    let (mut catalog, shapes) = tables_and_topics(config, &file)?;
+    for ContractText { text, place } in contracts {
+        add_view(&mut catalog, &shapes, text, place)?;
     }
     if catalog.views.is_empty() {
         return Err(ConfigError::new(
@@ -30,13 +51,6 @@ pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
             "list at least one contract file",
         ));
     }
-    Ok(catalog)
-}
-
-/// As [`load_catalog`], with the contract's text in place of the files that the configuration names.
-pub fn catalog_of(config: &Config, contract: &str, place: &str) -> Result<Catalog, ConfigError> {
-    let (mut catalog, shapes) = tables_and_topics(config, &config.file.display().to_string())?;
-    add_view(&mut catalog, &shapes, contract, place)?;
     Ok(catalog)
 }
 

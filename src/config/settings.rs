@@ -44,6 +44,9 @@ pub struct BaseSection {
     pub history_changes_max: u64,
     /// Size of the WAL from which it is written back, in MiB, 1 to 4,096. Default 64.
     pub wal_checkpoint_mib: u64,
+    /// How long a generation that was live goes on following the log for a rollback, in hours, 0 to 87,600.
+    /// Default 24.
+    pub rollback_hours: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -62,6 +65,7 @@ impl Default for BaseSection {
             cache_mib: 64,
             history_changes_max: 1_000_000,
             wal_checkpoint_mib: 64,
+            rollback_hours: 24,
         }
     }
 }
@@ -216,6 +220,7 @@ impl Settings {
         within("base.cache_mib", self.base.cache_mib.into(), 1, 65_536)?;
         within("base.history_changes_max", self.base.history_changes_max, 0, 1_000_000_000_000)?;
         within("base.wal_checkpoint_mib", self.base.wal_checkpoint_mib, 1, 4_096)?;
+        within("base.rollback_hours", self.base.rollback_hours.into(), 0, 87_600)?;
         within("kafka.fetch_wait_max_ms", self.kafka.fetch_wait_max_ms.into(), 1, 60_000)?;
         within("kafka.queued_records", self.kafka.queued_records.into(), 1, 1_000_000)?;
         within("kafka.queued_kib", self.kafka.queued_kib.into(), 64, 2_097_151)?;

@@ -2,16 +2,18 @@
 //! dead letters, counters and the watermark (P1). Knows the base through its port, and no log.
 
 mod fold;
+mod truncate;
 
 use std::sync::Arc;
 
 use crate::pipeline::read::{Item, Message, What};
+use crate::pipeline::reread::Reread;
 use crate::ports::{BaseWriter, Clock, PortError, PortResult};
 use crate::pure::base::{Anchor, NewLetter, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
-use crate::pure::event::{Class, Reason, Rejection, RowChange};
+use crate::pure::event::{Class, Rejection};
 use crate::pure::seq::{Commit, Seq, TopicPartition};
-use crate::pure::watermark::{Frontier, Mode};
+use crate::pure::watermark::Frontier;
 
 pub(super) use fold::{Fold, TableChange};
 
@@ -48,6 +50,10 @@ pub struct Ingest<'a> {
     /// Partitions whose state differs from the base's.
     touched: Vec<bool>,
     probe: Option<Probe>,
+    /// The part of the log that is being read once more.
+    pub(super) reread: Option<Reread>,
+    /// A request to read again waits for the next session of reading.
+    pub(super) wants_reread: bool,
 }
 
 impl<'a> Ingest<'a> {
@@ -81,6 +87,8 @@ impl<'a> Ingest<'a> {
             tables,
             frontiers,
             probe: None,
+            reread: None,
+            wants_reread: false,
         };
         // Slots follow the plan: the new ones stand behind the known ones there as well.
         assert!(
@@ -154,35 +162,29 @@ impl<'a> Ingest<'a> {
         let mut changes: Vec<Vec<TableChange<'_>>> = vec![Vec::new(); catalog.tables.len()];
         // 1. In the order of the log: positions, and what is no change.
         for item in items {
-            if !self.advance_position(item)? {
+            let again = !self.advance_position(item)?;
+            if again && !self.meet_again(item) {
                 continue;
             }
+            if !again {
+                self.pass_again(item);
+            }
             let state = &mut self.partitions[item.slot];
-            let frontier = &mut self.frontiers[state.table];
+            let (table, frontier) = (state.table, &mut self.frontiers[state.table]);
             match &item.what {
                 What::End => continue,
-                What::Change { seq, image, message } => {
-                    frontier.observe(state.id, *seq);
-                    let (slot, partition, offset) = (item.slot, state.id, item.offset);
-                    let (seq, kept, several) = (*seq, &[][..], false);
-                    let change = TableChange { slot, partition, offset, seq, image, kept, several, message };
-                    changes[state.table].push(change);
-                }
-                What::Changes { changes: told, message } => {
-                    let (slot, partition, offset) = (item.slot, state.id, item.offset);
-                    let several = told.len() > 1;
-                    for RowChange { seq, image, kept } in told {
-                        frontier.observe(partition, *seq);
-                        let (seq, kept) = (*seq, &kept[..]);
-                        let change =
-                            TableChange { slot, partition, offset, seq, image, kept, several, message };
-                        changes[state.table].push(change);
+                What::Change { .. } | What::Changes { .. } => {
+                    for change in TableChange::all_of(item, state.id, again) {
+                        if !again {
+                            frontier.observe(state.id, change.seq);
+                        }
+                        changes[table].push(change);
                     }
                 }
                 What::Truncate { seq, message } => {
-                    let table = state.table;
-                    done.applied += self.fold(table, &mut std::mem::take(&mut changes[table]), at_ms)?;
-                    done.applied += self.truncate(item, *seq, message, at_ms)?;
+                    let before = std::mem::take(&mut changes[table]);
+                    done.applied += self.fold(table, &mut { before }, at_ms)?;
+                    done.applied += self.truncate(item, *seq, message, again, at_ms)?;
                 }
                 What::Heartbeat(seq) => {
                     frontier.heartbeat(state.id, *seq);
@@ -191,7 +193,7 @@ impl<'a> Ingest<'a> {
                 What::Control => state.counts.count(Class::Control),
                 What::Rejected { rejection, message } => self.keep_letter(item, rejection, message, at_ms)?,
             }
-            done.consumed += 1;
+            done.consumed += u64::from(!again);
         }
         // 2. By key: rows, marks, history.
         for (table, changes) in changes.iter_mut().enumerate() {
@@ -218,7 +220,7 @@ impl<'a> Ingest<'a> {
                     "partition {}: offset {} holds another record than the one applied from there: the topic was re-created or lost its tail",
                     state.at, item.offset
                 ))
-                .with_hint("nothing has been applied; build a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
+                .with_hint("nothing has been applied; build a new generation from the log as it is now (driftless replay) and activate it"));
             }
             return Ok(false);
         }
@@ -253,45 +255,6 @@ impl<'a> Ingest<'a> {
         self.add_letter(item.slot, &letter, at_ms)
     }
 
-    /// Applies a truncation, where its place among the other changes is known. Returns how many offsets that applied.
-    fn truncate(&mut self, item: &Item, seq: Seq, message: &Message, at_ms: i64) -> PortResult<u64> {
-        let (table, partition) = (self.partitions[item.slot].table, self.partitions[item.slot].id);
-        self.frontiers[table].observe(partition, seq);
-        let Some(class) = self.apply_truncation(table, seq)? else {
-            let detail =
-                "offsets do not say which rows of other partitions it removed: build a new generation";
-            let rejection =
-                Rejection { reason: Reason::Truncated, detail: detail.to_owned(), seq: Some(seq) };
-            self.keep_letter(item, &rejection, message, at_ms)?;
-            return Ok(0);
-        };
-        self.partitions[item.slot].counts.count(class);
-        Ok((class == Class::Applied).into())
-    }
-
-    /// Removes the rows below a truncation, inside the caller's transaction. Sequences of the source order it
-    /// among the changes of all partitions, and what still arrives from before it is stale, as after a first load.
-    /// Offsets order it where there is one partition alone; `None` where there are more.
-    pub(super) fn apply_truncation(&mut self, table: usize, seq: Seq) -> PortResult<Option<Class>> {
-        if self.catalog.tables[table].mode == Mode::Offsets {
-            let feeding = self.partitions.iter().filter(|state| state.table == table).count();
-            if feeding > 1 {
-                return Ok(None);
-            }
-            self.base.truncate(table, seq)?;
-        } else {
-            let state = &mut self.tables[table];
-            if state.floor >= Some(seq) {
-                return Ok(Some(if state.floor == Some(seq) { Class::Duplicate } else { Class::Stale }));
-            }
-            state.floor = Some(seq);
-            self.base.truncate(table, seq)?;
-        }
-        let state = &mut self.tables[table];
-        state.greatest = state.greatest.max(Some(seq));
-        Ok(Some(Class::Applied))
-    }
-
     fn add_letter(&mut self, slot: usize, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<()> {
         let state = &mut self.partitions[slot];
         let id = self.base.add_letter(letter, at_ms)?;
@@ -312,6 +275,10 @@ impl<'a> Ingest<'a> {
         let below = self.tables[table].watermark;
         let mut applied = 0;
         for outcome in &folded.outcomes {
+            if outcome.again {
+                self.count_again(|counts| counts.count(outcome.class));
+                continue;
+            }
             let counts = &mut self.partitions[outcome.slot].counts;
             counts.count(outcome.class);
             if outcome.class == Class::Applied {
@@ -321,7 +288,10 @@ impl<'a> Ingest<'a> {
         }
         self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);
         for refused in &folded.refused {
-            self.add_letter(refused.change.slot, &refused.letter(), at_ms)?;
+            match refused.change.again {
+                true => self.count_again(|counts| counts.conflict += 1),
+                false => self.add_letter(refused.change.slot, &refused.letter(), at_ms)?,
+            }
         }
         Ok(applied)
     }

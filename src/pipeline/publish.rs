@@ -7,11 +7,15 @@
 //! list ──▶ recompute in one snapshot ──▶ one script, or begin, parts, finish
 //! ```
 
+mod look;
+
 use std::sync::Arc;
+
+use look::{Foreign, Plan};
 
 use crate::pipeline::ingest::Probe;
 use crate::pipeline::sweep;
-use crate::ports::{BaseReader, Clock, Lineage, Meta, PortError, PortResult, Snapshot, ViewStore};
+use crate::ports::{BaseReader, Clock, PortResult, Snapshot, ViewStore};
 use crate::pure::base::Head;
 use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
@@ -30,6 +34,15 @@ pub struct PublishSettings {
     pub beat_ms: u64,
     /// How long another publisher's beat must stand still before it counts as gone.
     pub takeover_ms: u64,
+}
+
+/// What an operator's activation allows a publisher to replace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Succession {
+    /// Generations whose publication ours succeeds.
+    pub replaces: Vec<String>,
+    /// Even where ours is behind what is shown.
+    pub may_be_behind: bool,
 }
 
 /// What one step did.
@@ -64,6 +77,7 @@ pub struct Publisher {
     shown: Option<Cursor>,
     shown_watermark: Option<Seq>,
     sweep_next: bool,
+    succession: Succession,
     /// What another publisher shows, its beat included, and since when we have seen it so. All of it, since a
     /// store that lost its data counts beats from the start again.
     foreign: Option<Foreign>,
@@ -71,22 +85,6 @@ pub struct Publisher {
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
     confirmed_ms: Option<i64>,
-}
-
-/// Another publisher's meta: since when it has stood like this, and when it was last looked at.
-struct Foreign {
-    meta: Meta,
-    since: u64,
-    looked: u64,
-}
-
-/// What to do with what the store shows.
-enum Plan {
-    Delta(Cursor),
-    Sweep(Cursor),
-    Standby,
-    /// The base stands for nothing yet.
-    Nothing,
 }
 
 impl Publisher {
@@ -108,12 +106,18 @@ impl Publisher {
             shown: None,
             shown_watermark: None,
             sweep_next: false,
+            succession: Succession::default(),
             foreign: None,
             beat_at_ms: None,
             probes: Vec::new(),
             refreshed_ms: None,
             confirmed_ms: None,
         }
+    }
+
+    /// Of the live generation: what it may replace.
+    pub fn with_succession(self, succession: Succession) -> Self {
+        Publisher { succession, ..self }
     }
 
     pub fn object(&self) -> &str {
@@ -183,80 +187,6 @@ impl Publisher {
                 Ok(step)
             }
         }
-    }
-
-    fn look(&mut self, base: &mut dyn BaseReader, store: &mut dyn ViewStore) -> PortResult<Plan> {
-        let meta = store.read_meta(self.object())?;
-        let cursor = Cursor::from_meta(&meta);
-        let mut snapshot = base.snapshot()?;
-        let head = snapshot.head()?;
-        // Without a partition no start has been found possible: an empty view would be a claim, and in the way of
-        // the generation that comes instead.
-        let table = self.catalog.views[self.view].table;
-        if !head.positions.iter().any(|position| position.table == table) {
-            return Ok(Plan::Nothing);
-        }
-        if meta.is_empty() {
-            return Ok(Plan::Sweep(Cursor::default()));
-        }
-        self.check_identity(&meta, &head)?;
-        let lineage = snapshot.lineage(self.view, Commit(cursor.version), &cursor.nonce)?;
-        let virgin = cursor.version == 0 && cursor.nonce.is_empty();
-        let plan = match lineage {
-            Lineage::Marked if cursor.token.is_empty() && !self.sweep_next => Plan::Delta(cursor),
-            Lineage::Marked | Lineage::BeforeMarks => Plan::Sweep(cursor),
-            Lineage::Foreign if self.may_take_over(&meta, &head, virgin) => Plan::Sweep(cursor),
-            Lineage::Foreign => Plan::Standby,
-        };
-        // What is shown was confirmed for a time, and our positions are at or past it: so are we. Where they may not
-        // be, as for a standby, the time is somebody else's.
-        if !virgin && matches!(plan, Plan::Delta(_) | Plan::Sweep(_)) {
-            let shown = meta.get("confirmed_at").and_then(|text| crate::pure::publish::timestamp_ms(text));
-            self.confirmed_ms = self.confirmed_ms.max(shown);
-        }
-        Ok(plan)
-    }
-
-    /// The view in the store must be the one we publish: another definition or generation is never replaced
-    /// without an operator's word.
-    fn check_identity(&self, meta: &Meta, head: &Head) -> PortResult<()> {
-        for (field, ours) in meta::identity(&self.catalog, self.view, &head.generation) {
-            if !matches!(field, "schema" | "definition_hash" | "generation") {
-                continue;
-            }
-            let shown = meta.get(field).map_or("", String::as_str);
-            if shown != ours {
-                return Err(PortError::permanent(format!(
-                    "view {}: Redis shows {field} {shown:?}, this maintainer has {ours:?}; nothing was published",
-                    self.object()
-                ))
-                .with_hint("publish under another redis.prefix, or retire the published view first (stop its maintainer and delete its keys), then start again"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the publisher whose cursor is shown is gone and we are not behind what it showed.
-    fn may_take_over(&mut self, meta: &Meta, head: &Head, virgin: bool) -> bool {
-        let now = self.clock.monotonic_ms();
-        // Standing still is seen by looking again and again; a look after a long pause (a suspended machine) begins anew.
-        let since = match &self.foreign {
-            Some(seen)
-                if seen.meta == *meta && now.saturating_sub(seen.looked) <= self.settings.takeover_ms =>
-            {
-                seen.since
-            }
-            _ => now,
-        };
-        self.foreign = Some(Foreign { meta: meta.clone(), since, looked: now });
-        let still = now.saturating_sub(since) >= self.settings.takeover_ms;
-        let shown = meta::parse_positions(meta.get("positions").map_or("", String::as_str));
-        let caught_up = shown.iter().all(|(at, &offset)| {
-            head.positions
-                .iter()
-                .any(|position| position.at.to_string() == *at && position.next_offset >= offset)
-        });
-        still && (caught_up || virgin)
     }
 
     fn beat_if_due(&mut self, store: &mut dyn ViewStore, cursor: Cursor, head: &Head) -> PortResult<Step> {

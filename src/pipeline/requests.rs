@@ -16,9 +16,14 @@ const LETTERS_PER_COMMIT: usize = 1_000;
 /// From how many repairs on a group's drift is reported as one that comes back.
 const REPEATED_REPAIRS: u64 = 3;
 
-/// Answers every open request. Returns how many.
+/// Answers every open request but those to read again, which a new session of reading takes up. Returns how many.
 pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
-    let requests = ingest.base.open_requests()?;
+    let (later, requests): (Vec<_>, Vec<_>) = ingest
+        .base
+        .open_requests()?
+        .into_iter()
+        .partition(|request| matches!(request.action, Action::Reread { .. }));
+    ingest.wants_reread = !later.is_empty() && ingest.reread.is_none();
     for request in &requests {
         tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
         match &request.action {
@@ -40,6 +45,7 @@ pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
                 let id = ingest.base.add_reconcile(view, run, &request.who)?;
                 Ok(Ok(serde_json::json!({"reconcile": id, "quarantined": state.quarantined.is_some()})))
             })?,
+            Action::Reread { .. } => {}
             Action::EnableView { view, enabled } => in_one_commit(ingest, request, |ingest, at_ms| {
                 enable(ingest, request, view, *enabled, at_ms)
             })?,
@@ -254,7 +260,7 @@ fn apply_again(
         .iter()
         .map(|RowChange { seq, image, kept }| {
             let (partition, offset) = (letter.partition, letter.offset);
-            TableChange { slot, partition, offset, seq: *seq, image, kept, several, message }
+            TableChange { slot, partition, offset, seq: *seq, image, kept, several, message, again: false }
         })
         .collect();
     ingest.apply_late(table, &mut changes)

@@ -41,12 +41,15 @@ pub(super) fn run(
         let known = snapshot.groups_after(publisher.view(), after.as_deref(), SLICE)?;
         let through = slice_end(&shown.rows, &known);
         let within = |key: &str| through.as_deref().is_none_or(|through| key <= through);
+        let nothing_shown = shown.rows.is_empty();
         let mut rows: BTreeMap<String, StoredFields> =
             shown.rows.into_iter().filter(|(key, _)| within(key)).collect();
         for key in known.into_iter().filter(|key| within(key.as_str())) {
             match rows.remove(key.as_str()) {
-                // Not shown: whether it has rows is found out when it is published.
-                None => candidates.push(key),
+                // Where nothing is shown at all, whether it has rows is found out when it is published.
+                None if nothing_shown => candidates.push(key),
+                None if snapshot.recompute(publisher.view(), &key)?.is_some() => candidates.push(key),
+                None => {}
                 Some(fields) => {
                     let value = snapshot.recompute(publisher.view(), &key)?;
                     let expected = value.map(|value| value.fields(publisher.columns()));

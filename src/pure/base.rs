@@ -1,6 +1,8 @@
 //! What a base keeps besides its facts, as data: positions, counters, dead letters, requests, the head of a
 //! snapshot. Knows no SQL.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::pure::event::Class;
@@ -154,6 +156,9 @@ pub enum Action {
     RecordReconcile { view: String, run: ReconcileRun },
     /// Take a view out of use, or back into it.
     EnableView { view: String, enabled: bool },
+    /// Read part of the log once more into the base that has it already: from these offsets, by `topic:partition`, up
+    /// to where the base stands.
+    Reread { from: BTreeMap<String, i64> },
 }
 
 /// What a reconcile pass found.

@@ -10,6 +10,7 @@ pub mod contract;
 pub mod event;
 pub mod expression;
 pub mod formats;
+pub mod generation;
 pub mod group_key;
 pub mod meta;
 pub mod publish;

@@ -58,6 +58,18 @@ impl std::str::FromStr for Seq {
     }
 }
 
+impl serde::Serialize for Seq {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Seq {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        <String as serde::Deserialize>::deserialize(input)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// The number of one writer transaction of a base file: 1, 2, 3 … ; 0 is a base nobody has written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Commit(pub u64);

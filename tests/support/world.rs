@@ -129,6 +129,7 @@ impl World {
         let read = ReadSettings {
             batch_records_max: self.sizes.batch_records_max,
             partition_refresh: Duration::ZERO,
+            through: None,
         };
         let reader = Reader::start(&mut log, catalog.clone(), &planned, floors, read)?;
         let ingest = Ingest::open(&mut writer, catalog.clone(), self.clock.clone(), &planned)?;

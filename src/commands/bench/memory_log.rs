@@ -38,6 +38,10 @@ impl Log for MemoryLog<'_> {
         Ok(Bounds { low: 0, high: i64::MAX })
     }
 
+    fn offset_at(&mut self, _partition: &TopicPartition, _timestamp_ms: i64) -> PortResult<Option<i64>> {
+        Ok(None)
+    }
+
     fn assign(&mut self, _from: &[(TopicPartition, i64)]) -> PortResult<()> {
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod build;
 mod checkpoint;
 mod convert;
+mod copy;
 mod lock;
 mod query;
 mod reader;
@@ -19,9 +20,10 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OpenFlags};
 
 pub use checkpoint::Checkpointer;
+pub use copy::{Copy, copy_base};
 pub use lock::WriterLock;
 pub use query::FactQuery;
-pub use reader::{BaseFacts, SqliteReader};
+pub use reader::{BaseFacts, BuiltView, SqliteReader, built_views};
 pub use records::RequestBox;
 pub use schema::SCHEMA_VERSION;
 pub use writer::SqliteWriter;

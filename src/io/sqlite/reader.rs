@@ -1,5 +1,7 @@
 //! Snapshots of a base: what publisher, commands and reconciler look at. Never changes anything.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::LetterFilter;
@@ -12,7 +14,7 @@ use crate::pure::group_key::GroupKey;
 use crate::pure::publish::GroupValue;
 use crate::pure::recompute::Accumulator;
 use crate::pure::schema::ColumnType;
-use crate::pure::seq::{Commit, TopicPartition};
+use crate::pure::seq::{Commit, Seq, TopicPartition};
 use crate::pure::value::Value;
 
 /// A read-only connection to a base.
@@ -121,10 +123,82 @@ impl SqliteReader {
         records::letters(&self.connection, &filter)
     }
 
+    /// What SQLite finds wrong with the file; nothing where it is sound.
+    pub fn integrity_faults(&self) -> PortResult<Vec<String>> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare("PRAGMA quick_check(10)")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut found = read().doing("base: check the file")?;
+        found.retain(|line| line != "ok");
+        Ok(found)
+    }
+
+    /// The first offset of each partition whose change has at least this sequence, by `topic:partition`. `None` where
+    /// the history may have forgotten some.
+    pub fn offsets_from_seq(&self, seq: Seq) -> PortResult<Option<BTreeMap<String, i64>>> {
+        let read = || -> rusqlite::Result<Option<BTreeMap<String, i64>>> {
+            let pruned: bool = self.connection.query_row(
+                "SELECT coalesce(min(change_id), 1) > 1 FROM driftless_changes",
+                [],
+                |row| row.get(0),
+            )?;
+            let mut statement = self.connection.prepare(
+                "SELECT topic || ':' || partition,
+                   (SELECT min(offset) FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq >= ?1),
+                   EXISTS (SELECT 1 FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq < ?1)
+                 FROM driftless_partitions p",
+            )?;
+            let mut rows = statement.query([seq])?;
+            let mut found = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                // Where nothing older is remembered, the first one may have been forgotten.
+                if pruned && !row.get::<_, bool>(2)? {
+                    return Ok(None);
+                }
+                if let Some(offset) = row.get::<_, Option<i64>>(1)? {
+                    found.insert(row.get(0)?, offset);
+                }
+            }
+            Ok(Some(found))
+        };
+        read().doing("base: look for a sequence in the history")
+    }
+
     /// The lowest sequence positions that a dense table still misses below what it has seen.
     pub fn runs(&self, table: usize) -> PortResult<Vec<crate::pure::watermark::Run>> {
         records::runs(&self.connection, self.table_ids[table])
     }
+}
+
+/// A view as a base was built with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltView {
+    pub definition_hash: String,
+    /// The contract document.
+    pub document: String,
+}
+
+/// The views that a base was built with; none where there is no base yet.
+pub fn built_views(path: &std::path::Path) -> PortResult<BTreeMap<String, BuiltView>> {
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).doing(&format!("base {}", path.display()))?;
+    connection.busy_timeout(std::time::Duration::from_secs(5)).doing("base: open")?;
+    if super::schema::is_empty(&connection)? {
+        return Ok(BTreeMap::new());
+    }
+    check_version(&connection)?;
+    let read = || -> rusqlite::Result<BTreeMap<String, BuiltView>> {
+        connection
+            .prepare("SELECT object, definition_hash, document FROM driftless_views")?
+            .query_map([], |row| {
+                Ok((row.get(0)?, BuiltView { definition_hash: row.get(1)?, document: row.get(2)? }))
+            })?
+            .collect()
+    };
+    read().doing("base: read its views")
 }
 
 fn unknown(kind: &str, name: &str) -> PortError {

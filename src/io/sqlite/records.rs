@@ -276,6 +276,15 @@ impl RequestBox {
         Ok(self.connection.last_insert_rowid())
     }
 
+    /// The answer to the request that was put last.
+    pub fn newest_answer(&self) -> PortResult<Option<(bool, serde_json::Value)>> {
+        let newest: Option<i64> = self
+            .connection
+            .query_row("SELECT max(request_id) FROM driftless_requests", [], |row| row.get(0))
+            .doing("base: look for an answer")?;
+        newest.map_or(Ok(None), |request| self.answer(request))
+    }
+
     /// The answer, once there is one: whether it was carried out, and what was said.
     pub fn answer(&self, request: i64) -> PortResult<Option<(bool, serde_json::Value)>> {
         let found: Option<(String, Option<String>)> = self

@@ -103,7 +103,7 @@ fn check_generation(connection: &Connection, configured: &str) -> PortResult<()>
     .with_hint("name the generation that the file holds, or a new file in base.path for a new generation"))
 }
 
-fn is_empty(connection: &Connection) -> PortResult<bool> {
+pub(super) fn is_empty(connection: &Connection) -> PortResult<bool> {
     connection
         .query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
         .doing("base: look at its tables")

@@ -238,6 +238,15 @@ impl Log for TwinLog {
         Ok(Bounds { low: partition.low, high: partition.high })
     }
 
+    fn offset_at(&mut self, partition: &TopicPartition, timestamp_ms: i64) -> PortResult<Option<i64>> {
+        let shared = self.lock();
+        shared.reachable()?;
+        let records = &shared.get(partition)?.records;
+        let found =
+            records.iter().find(|(_, record)| record.timestamp_ms.is_some_and(|at| at >= timestamp_ms));
+        Ok(found.map(|(offset, _)| *offset))
+    }
+
     fn assign(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()> {
         let redeliveries = {
             let shared = self.lock();

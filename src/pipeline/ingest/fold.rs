@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pipeline::read::Message;
+use crate::pipeline::read::{Item, Message, What};
 use crate::ports::{BaseWriter, Change, ChangeEvent, PortResult};
 use crate::pure::apply::{Verdict, judge};
 use crate::pure::base::NewLetter;
@@ -28,6 +28,26 @@ pub struct TableChange<'a> {
     /// Whether its message tells other changes too.
     pub several: bool,
     pub message: &'a Message,
+    /// Read once more: its offset has been counted before.
+    pub again: bool,
+}
+
+impl<'a> TableChange<'a> {
+    /// The changes that an item tells; none where it is something else.
+    pub fn all_of(item: &'a Item, partition: i64, again: bool) -> impl Iterator<Item = TableChange<'a>> {
+        let (one, several, message) = match &item.what {
+            What::Change { seq, image, message } => (Some((*seq, image)), &[][..], Some(message)),
+            What::Changes { changes, message } => (None, &changes[..], Some(message)),
+            _ => (None, &[][..], None),
+        };
+        let several_told = several.len() > 1;
+        let one = one.into_iter().map(|(seq, image)| (seq, image, &[][..]));
+        let told = several.iter().map(|change| (change.seq, &change.image, &change.kept[..]));
+        one.chain(told).zip(std::iter::repeat(message)).filter_map(move |((seq, image, kept), message)| {
+            let (slot, offset, several) = (item.slot, item.offset, several_told);
+            Some(TableChange { slot, partition, offset, seq, image, kept, several, message: message?, again })
+        })
+    }
 }
 
 /// A change that cannot be applied to what the base holds.
@@ -66,6 +86,8 @@ pub struct Outcome {
     pub class: Class,
     /// The least sequence of those of its changes that are of this class.
     pub seq: Seq,
+    /// Its offset has been counted before.
+    pub again: bool,
 }
 
 /// What became of the changes.
@@ -107,7 +129,7 @@ impl<'a> Fold<'a> {
 
     /// Counts a change, or what it adds to the class of its offset.
     fn note(&mut self, change: &TableChange<'a>, class: Class) {
-        let outcome = Outcome { slot: change.slot, class, seq: change.seq };
+        let outcome = Outcome { slot: change.slot, class, seq: change.seq, again: change.again };
         if class == Class::Applied {
             self.greatest = self.greatest.max(Some(change.seq));
         }

@@ -31,6 +31,8 @@ pub struct Numbers {
     /// Records behind the ends that the prober saw last.
     pub lag: Option<u64>,
     pub views: Vec<ViewNumbers>,
+    /// Offsets that a reading once more has still to pass.
+    pub left_to_reread: u64,
     /// Why reading or committing is held up now; empty while it is not.
     pub held_up: String,
 }

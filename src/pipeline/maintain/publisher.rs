@@ -44,7 +44,8 @@ pub(super) fn run(
                 clock.clone(),
                 settings.publish,
                 settings.random.wrapping_add(view as u64),
-            ),
+            )
+            .with_succession(settings.succession.clone()),
             failures: 0,
             not_before: Instant::now(),
             done: false,

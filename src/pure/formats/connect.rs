@@ -37,8 +37,11 @@ pub struct Plans {
     configured: Arc<[Field]>,
     /// Where days of instants are read off.
     zone: Zone,
-    last: Arc<Mutex<Option<(Box<str>, Arc<[Field]>)>>>,
+    last: Arc<Mutex<Option<Told>>>,
 }
+
+/// The schema that came last, and the fields that it makes.
+type Told = (Box<str>, Arc<[Field]>);
 
 impl Plans {
     pub fn new(table: Arc<Table>, configured: Vec<Field>, zone: Zone) -> Self {
