@@ -26,28 +26,28 @@ struct Line {
     value: Option<String>,
     #[serde(default)]
     headers: Vec<(String, Option<String>)>,
-    /// Test messages say so of what is not on the topic any more.
+    /// It was there, and compaction has removed it.
     #[serde(default)]
     compacted: bool,
 }
 
 impl MessageLine {
-    /// Reads a line, or says what is wrong with it.
-    pub fn parse(line: &[u8]) -> Result<Self, String> {
+    /// Reads a line, or says what is wrong with it. `None` is a message that is not on the topic any more.
+    pub fn parse(line: &[u8]) -> Result<Option<Self>, String> {
         let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         if line.compacted {
-            return Err("the message was compacted away: leave the line out".to_owned());
+            return Ok(None);
         }
         let header = |(name, value): (String, Option<String>)| Header {
             name: name.into(),
             value: value.map(|value| value.into_bytes().into()),
         };
-        Ok(MessageLine {
+        Ok(Some(MessageLine {
             topic: line.topic,
             partition: line.partition,
             key: line.key,
             value: line.value,
             headers: line.headers.into_iter().map(header).collect(),
-        })
+        }))
     }
 }

@@ -82,6 +82,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         }
         if arguments.messages {
             let message = MessageLine::parse(text).map_err(|what| whole_message(sent + 1, &what))?;
+            let Some(message) = message else { continue };
             let (key, value) = (message.key.as_deref(), message.value.as_deref());
             let (key, value) = (key.map(str::as_bytes), value.map(str::as_bytes));
             producer.send_with_headers(&entry.name, message.partition, key, value, &message.headers)?;

@@ -54,6 +54,11 @@ pub fn catalog_of(config: &Config, contracts: &[ContractText]) -> Result<Catalog
     Ok(catalog)
 }
 
+/// The tables and topics alone, for looking at messages before there is a view of them.
+pub fn load_topics(config: &Config) -> Result<Catalog, ConfigError> {
+    tables_and_topics(config, &config.file.display().to_string()).map(|(catalog, _)| catalog)
+}
+
 fn tables_and_topics(config: &Config, file: &str) -> Result<(Catalog, Vec<Table>), ConfigError> {
     let mut catalog = Catalog::default();
     let shapes = tables(config, file)?;

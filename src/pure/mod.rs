@@ -12,6 +12,7 @@ pub mod expression;
 pub mod formats;
 pub mod generation;
 pub mod group_key;
+pub mod inspect;
 pub mod meta;
 pub mod publish;
 pub mod recompute;

@@ -136,7 +136,7 @@ impl Plans {
 }
 
 /// The field of a struct's schema with this name.
-fn named<'a>(row: &Object<'a>, name: &str) -> Result<Option<Object<'a>>, Mistake> {
+pub fn named<'a>(row: &Object<'a>, name: &str) -> Result<Option<Object<'a>>, Mistake> {
     let Some(fields) = row.some("fields")? else { return Ok(None) };
     for field in fields.items("fields")? {
         let field = field.object("a field of the schema")?;
