@@ -9,6 +9,7 @@ use crate::pure::base::{
     ViewState,
 };
 use crate::pure::event::Image;
+use crate::pure::formats::Header;
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::{GroupValue, Publish, PublishReply};
 use crate::pure::seq::{Commit, Seq, TopicPartition};
@@ -68,6 +69,8 @@ pub struct RecordRef<'a> {
     pub key: Option<&'a [u8]>,
     /// The bytes of the message; `None` is a tombstone, which an empty value is not.
     pub value: Option<&'a [u8]>,
+    /// In the message's order; empty where the log was not asked for them.
+    pub headers: &'a [Header],
 }
 
 /// One thing that [`Log::poll`] delivers.
@@ -202,6 +205,8 @@ pub trait BaseWriter: Send {
     /// Marks all groups that the table's rows have, for all its views; older published versions no longer
     /// tell what changed since (see [`Lineage::BeforeMarks`]).
     fn mark_all(&mut self, table: usize) -> PortResult<()>;
+    /// Makes graves with this sequence of all rows below it, and says that marks begin with this commit.
+    fn truncate(&mut self, table: usize, below: Seq) -> PortResult<()>;
     /// Whether the table holds no row and no grave.
     fn is_empty(&mut self, table: usize) -> PortResult<bool>;
     /// Adds to the history: this group was touched, by this event or by a repair.

@@ -1,6 +1,6 @@
 //! From arguments to a checked configuration and opened ports: what the commands have in common.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{CommandError, Shared};
@@ -47,6 +47,18 @@ impl Context {
     /// Loads and checks everything; touches nothing.
     pub fn load(shared: &Shared) -> Result<Context, CommandError> {
         Self::of(Config::load(shared.config.as_deref(), &overrides(shared)?)?)
+    }
+
+    /// How the servers are reached, and nothing else: for looking around where there may be no configuration yet.
+    pub fn of_servers(shared: &Shared) -> Result<Context, CommandError> {
+        const NOTHING: &str = "contracts = []\ntable = []\ntopic = []";
+        let overrides = overrides(shared)?;
+        let file = shared.config.clone().or_else(Config::default_file);
+        let config = match file {
+            Some(file) => Config::load(Some(&file), &overrides)?,
+            None => Config::parse(NOTHING, "no configuration".into(), PathBuf::new(), &overrides)?,
+        };
+        Self::with_catalog(config, Arc::default())
     }
 
     /// From a configuration that is at hand: its live generation.
@@ -104,6 +116,7 @@ impl Context {
             topic_check_ms: kafka.topic_check_ms,
             queued_min_messages: kafka.queued_records,
             queued_max_kbytes: kafka.queued_kib,
+            headers: self.catalog.topics.iter().any(|topic| topic.decoder.reads_headers()),
             properties,
             ..KafkaSettings::new(kafka.brokers.clone(), kafka.group.clone())
         }

@@ -9,6 +9,8 @@ mod demo;
 mod dlq;
 mod generate;
 mod generations;
+mod inspect;
+mod message_line;
 mod output;
 mod playground;
 mod produce;
@@ -77,6 +79,7 @@ enum Command {
     Seed(seed::Arguments),
     Produce(produce::Arguments),
     Generate(generate::Arguments),
+    Inspect(inspect::Arguments),
     Checksum(checksum::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
@@ -129,6 +132,7 @@ pub fn main() -> ExitCode {
         Command::Seed(arguments) => seed::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
         Command::Generate(arguments) => generate::run(&shared, &arguments),
+        Command::Inspect(arguments) => inspect::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::settings::{Format, StartSetting, TableSection, TopicSection, WatermarkMode};
-use super::{Config, ConfigError};
+use super::settings::TableSection;
+use super::topic::{StartSetting, TopicSection, WatermarkMode};
+use super::{Config, ConfigError, formats};
 use crate::pure::catalog::{BaseTable, Catalog, CatalogView, Start, Topic};
 use crate::pure::contract::View;
-use crate::pure::native::NativeDecoder;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::watermark::Mode;
@@ -52,6 +52,11 @@ pub fn catalog_of(config: &Config, contracts: &[ContractText]) -> Result<Catalog
         ));
     }
     Ok(catalog)
+}
+
+/// The tables and topics alone, for looking at messages before there is a view of them.
+pub fn load_topics(config: &Config) -> Result<Catalog, ConfigError> {
+    tables_and_topics(config, &config.file.display().to_string()).map(|(catalog, _)| catalog)
 }
 
 fn tables_and_topics(config: &Config, file: &str) -> Result<(Catalog, Vec<Table>), ConfigError> {
@@ -256,9 +261,7 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
         )
     })?;
     let BaseTable { shape, mode } = &catalog.tables[table];
-    let decoder = match section.format {
-        Format::Native => NativeDecoder::new(shape.clone(), BaseTable::order(*mode)),
-    };
+    let decoder = formats::decoder(section, shape, BaseTable::order(*mode), &place)?;
     let start = match section.start {
         StartSetting::Complete => Start::Complete,
         StartSetting::LogStart => Start::LogStart,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::topic::TopicSection;
 
 /// Everything that can be set. Unknown names are mistakes.
 #[derive(Clone, Debug, Deserialize)]
@@ -201,46 +202,6 @@ pub struct TableSection {
     pub primary_key: Vec<String>,
     /// `name = "text" | "integer" | "date"`, with `?` behind the type where null is allowed.
     pub columns: toml::Table,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopicSection {
-    pub name: String,
-    pub table: String,
-    pub format: Format,
-    pub watermark: WatermarkMode,
-    /// Mode dense: the first sequence of all. Default 1.
-    pub first_seq: Option<u64>,
-    /// Mode sparse: several events may share a sequence. Default false.
-    #[serde(default)]
-    pub shared_seq: bool,
-    /// `log-start`: a first start may begin on a log that does not begin at offset 0.
-    #[serde(default)]
-    pub start: StartSetting,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    Native,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WatermarkMode {
-    Dense,
-    Sparse,
-    AppendOrdered,
-    Offsets,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StartSetting {
-    #[default]
-    Complete,
-    LogStart,
 }
 
 impl Settings {

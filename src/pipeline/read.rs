@@ -11,10 +11,11 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::pipeline::reread::Reread;
-use crate::ports::{Log, LogItem, PortError, PortResult};
+use crate::ports::{Log, LogItem, PortError, PortResult, RecordRef};
 use crate::pure::base::{Counts, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
-use crate::pure::event::{Decoded, Image, Rejection};
+use crate::pure::event::{Decoded, Image, Rejection, RowChange};
+use crate::pure::formats::{Header, Record};
 use crate::pure::seq::{Seq, TopicPartition};
 
 /// One consumed offset, decoded.
@@ -35,6 +36,15 @@ pub enum What {
         image: Image,
         message: Message,
     },
+    /// Several changes of one message, which are counted as one.
+    Changes {
+        changes: Vec<RowChange>,
+        message: Message,
+    },
+    Truncate {
+        seq: Seq,
+        message: Message,
+    },
     Heartbeat(Seq),
     Control,
     Rejected {
@@ -50,6 +60,19 @@ pub enum What {
 pub struct Message {
     pub key: Option<Box<[u8]>>,
     pub value: Option<Box<[u8]>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<Header>,
+}
+
+impl Message {
+    fn of(record: &Record<'_>, with_headers: bool) -> Self {
+        let headers = if with_headers { record.headers } else { &[] };
+        Message {
+            key: record.key.map(Into::into),
+            value: record.value.map(Into::into),
+            headers: headers.to_vec(),
+        }
+    }
 }
 
 /// What the reader hands on, in the log's order.
@@ -326,19 +349,34 @@ fn decode(slots: &mut [Slot], catalog: &Catalog, through: Option<Seq>, item: Log
     let slot = &mut slots[record.slot];
     slot.next = slot.next.max(record.offset + 1);
     let decoder = &catalog.topics[slot.topic].decoder;
-    let message = || Message { key: record.key.map(Into::into), value: record.value.map(Into::into) };
-    let beyond = |seq: Seq| through.filter(|through| seq > *through);
-    let what = match decoder.decode(record.offset, record.key, record.value) {
-        // Left out; but it tells that what comes before it has come.
-        Ok(Decoded::Change { seq, .. } | Decoded::Heartbeat(seq)) if beyond(seq).is_some() => {
-            beyond(seq).map_or(What::Control, What::Heartbeat)
-        }
+    let RecordRef { offset, key, value, headers, .. } = record;
+    let read = Record { offset, key, value, headers };
+    let message = || Message::of(&read, decoder.reads_headers());
+    let what = match decoder.decode(&read).map(|decoded| left_of(decoded, through)) {
         Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
+        Ok(Decoded::Changes(changes)) => What::Changes { changes, message: message() },
+        Ok(Decoded::Truncate(seq)) => What::Truncate { seq, message: message() },
         Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
         Ok(Decoded::Control) => What::Control,
         Err(rejection) => What::Rejected { rejection: Box::new(rejection), message: message() },
     };
     Item { slot: record.slot, offset: record.offset, checksum: checksum(record.key, record.value), what }
+}
+
+/// What of a message lies at or below `through`. What is beyond is left out; but it tells that what comes before it
+/// has come.
+fn left_of(decoded: Decoded, through: Option<Seq>) -> Decoded {
+    let Some(through) = through else { return decoded };
+    match decoded {
+        Decoded::Change { seq, .. } | Decoded::Truncate(seq) | Decoded::Heartbeat(seq) if seq > through => {
+            Decoded::Heartbeat(through)
+        }
+        Decoded::Changes(mut changes) => {
+            changes.retain(|change| change.seq <= through);
+            if changes.is_empty() { Decoded::Heartbeat(through) } else { Decoded::Changes(changes) }
+        }
+        within => within,
+    }
 }
 
 /// CRC-32 of a record's key and value, a length between them so that they cannot be shifted.

@@ -5,7 +5,8 @@ use crate::pipeline::ingest::{Ingest, TableChange};
 use crate::pipeline::read::Message;
 use crate::ports::{Change, PortResult};
 use crate::pure::base::{Action, Answer, Letter, LetterState, Request, Word};
-use crate::pure::event::{Class, Decoded};
+use crate::pure::event::{Class, Decoded, RowChange};
+use crate::pure::formats::Record;
 use crate::pure::group_key::GroupKey;
 use crate::pure::seq::Seq;
 use crate::pure::watermark::{Mode, Run};
@@ -210,29 +211,31 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
         return Ok(false);
     };
     let (key, value) = (letter.key.as_deref(), letter.value.as_deref());
-    let Ok(decoded) = topic.decoder.decode(letter.offset, key, value) else {
+    let record = Record { offset: letter.offset, key, value, headers: &letter.headers };
+    let Ok(decoded) = topic.decoder.decode(&record) else {
         return Ok(false);
     };
-    let class = match decoded {
-        Decoded::Change { seq, image } => {
-            let message = Message { key: key.map(Into::into), value: value.map(Into::into) };
-            let change = TableChange {
-                slot,
-                partition: letter.partition,
-                offset: letter.offset,
-                seq,
-                image: &image,
-                message: &message,
-                again: false,
-            };
-            let Some(class) = ingest.apply_late(topic.table, change)? else {
-                return Ok(false);
-            };
-            ingest.frontiers[topic.table].observe(letter.partition, seq);
-            class
-        }
-        Decoded::Heartbeat(_) | Decoded::Control => Class::Control,
+    let message = Message {
+        key: letter.key.clone().map(Into::into),
+        value: letter.value.clone().map(Into::into),
+        headers: letter.headers.clone(),
     };
+    let (class, seqs) = match decoded {
+        Decoded::Change { seq, image } => {
+            let changes = [RowChange::new(seq, image)];
+            (apply_again(ingest, slot, letter, &changes, &message)?, vec![seq])
+        }
+        Decoded::Changes(changes) => {
+            let seqs = changes.iter().map(|change| change.seq).collect();
+            (apply_again(ingest, slot, letter, &changes, &message)?, seqs)
+        }
+        Decoded::Truncate(seq) => (ingest.apply_truncation(topic.table, seq)?, vec![seq]),
+        Decoded::Heartbeat(_) | Decoded::Control => (Some(Class::Control), Vec::new()),
+    };
+    let Some(class) = class else { return Ok(false) };
+    for seq in seqs {
+        ingest.frontiers[topic.table].observe(letter.partition, seq);
+    }
     ingest.frontiers[topic.table].release(letter.id);
     let counts = &mut ingest.partitions[slot].counts;
     // The offset moves from one class to another: it is still counted once (P10).
@@ -241,6 +244,26 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
     ingest.touch(slot);
     ingest.base.resolve_letter(letter.id, LetterState::Retried, &request.who, &request.why, at_ms)?;
     Ok(true)
+}
+
+/// Applies what a letter's message tells; `None` where the base still contradicts it.
+fn apply_again(
+    ingest: &mut Ingest<'_>,
+    slot: usize,
+    letter: &Letter,
+    changes: &[RowChange],
+    message: &Message,
+) -> PortResult<Option<Class>> {
+    let table = ingest.partitions[slot].table;
+    let several = changes.len() > 1;
+    let mut changes: Vec<TableChange<'_>> = changes
+        .iter()
+        .map(|RowChange { seq, image, kept }| {
+            let (partition, offset) = (letter.partition, letter.offset);
+            TableChange { slot, partition, offset, seq: *seq, image, kept, several, message, again: false }
+        })
+        .collect();
+    ingest.apply_late(table, &mut changes)
 }
 
 fn slot_of(ingest: &Ingest<'_>, letter: &Letter) -> Option<usize> {

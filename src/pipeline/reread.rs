@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::pipeline::ingest::{Ingest, TableChange};
+use crate::pipeline::ingest::Ingest;
 use crate::pipeline::read::{Item, What};
 use crate::ports::{BaseWriter, Log, PortResult};
 use crate::pure::base::{Action, Answer, PartitionState, Request};
@@ -107,35 +107,22 @@ impl Reread {
 }
 
 impl Ingest<'_> {
-    /// What is to be done with an item whose offset has been consumed before.
-    pub(super) fn meet_again<'b>(&mut self, item: &'b Item) -> Option<TableChange<'b>> {
-        let reread = self.reread.as_mut()?;
+    /// Whether an item whose offset has been consumed before is to be applied once more.
+    pub(super) fn meet_again(&mut self, item: &Item) -> bool {
+        let Some(reread) = self.reread.as_mut() else { return false };
         if matches!(item.what, What::End) {
             reread.pass(item.slot, item.offset, item.offset);
-            return None;
+            return false;
         }
         if !reread.pass(item.slot, item.offset, item.offset + 1) {
-            return None;
+            return false;
         }
         match &item.what {
-            What::Change { seq, image, message } => Some(TableChange {
-                slot: item.slot,
-                partition: self.partitions[item.slot].id,
-                offset: item.offset,
-                seq: *seq,
-                image,
-                message,
-                again: true,
-            }),
-            What::Rejected { .. } => {
-                reread.counts.rejected += 1;
-                None
-            }
-            What::Heartbeat(_) | What::Control | What::End => {
-                reread.counts.control += 1;
-                None
-            }
+            What::Change { .. } | What::Changes { .. } | What::Truncate { .. } => return true,
+            What::Rejected { .. } => reread.counts.rejected += 1,
+            What::Heartbeat(_) | What::Control | What::End => reread.counts.control += 1,
         }
+        false
     }
 
     /// An item at the base's position shows that everything below it has been read.
@@ -145,7 +132,7 @@ impl Ingest<'_> {
         }
     }
 
-    pub(super) fn count_again(&mut self, count: impl FnOnce(&mut AgainCounts)) {
+    pub(in crate::pipeline) fn count_again(&mut self, count: impl FnOnce(&mut AgainCounts)) {
         if let Some(reread) = &mut self.reread {
             count(&mut reread.counts);
         }

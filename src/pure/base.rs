@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::pure::event::Class;
+use crate::pure::formats::Header;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 
 /// How many offsets of a partition ended in each class (P10). Their sum is what has been consumed.
@@ -94,6 +95,7 @@ pub struct NewLetter<'a> {
     pub detail: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
+    pub headers: &'a [Header],
 }
 
 /// What became of a dead letter.
@@ -129,6 +131,8 @@ pub struct Letter {
     pub detail: String,
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<Header>,
     pub state: LetterState,
     pub created_ms: i64,
     /// Who resolved it and why; empty while it is open.

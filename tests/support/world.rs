@@ -211,6 +211,8 @@ fn json(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Value> {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => number.into(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        // A sequence of several parts.
+        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         other => panic!("no column of the example holds {other:?}"),
     })
 }

@@ -61,6 +61,7 @@ impl Log for MemoryLog<'_> {
                 timestamp_ms: None,
                 key: Some(key.as_bytes()),
                 value: Some(json.as_bytes()),
+                headers: &[],
             }));
             self.next[slot] += 1;
             count += 1;

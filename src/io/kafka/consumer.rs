@@ -144,10 +144,10 @@ impl KafkaLog {
         records_max: usize,
         sink: &mut dyn FnMut(LogItem<'_>),
     ) -> (usize, Option<PortError>) {
-        let mut delivered = 0;
+        let (mut delivered, with_headers) = (0, self.settings.headers);
         while delivered < records_max {
             let (slots, places) = (&mut self.slots, &mut self.places);
-            match self.native.next(|message| see(&message, slots, places, sink)) {
+            match self.native.next(|message| see(&message, slots, places, with_headers, sink)) {
                 None => break,
                 Some(Seen::Nothing) => {}
                 Some(Seen::Delivered) => delivered += 1,
@@ -166,6 +166,7 @@ fn see(
     message: &NativeMessage<'_>,
     slots: &mut [Slot],
     places: &mut Places,
+    with_headers: bool,
     sink: &mut dyn FnMut(LogItem<'_>),
 ) -> Seen {
     let slot = places.find(message, slots);
@@ -186,12 +187,14 @@ fn see(
         return Seen::Delivered;
     }
     slot.next_offset = message.offset + 1;
+    let headers = if with_headers { message.headers() } else { Vec::new() };
     sink(LogItem::Record(RecordRef {
         slot: index,
         offset: message.offset,
         timestamp_ms: message.timestamp_ms(),
         key: message.key,
         value: message.value,
+        headers: &headers,
     }));
     Seen::Delivered
 }

@@ -24,6 +24,7 @@ use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
 
 use super::topics::{self, Answer, INVALID, Question, TIMED_OUT, UNKNOWN};
 use super::trouble::{self, Code};
+use crate::pure::formats::Header;
 use crate::pure::seq::TopicPartition;
 
 /// An error that concerns the connection as a whole.
@@ -101,6 +102,30 @@ impl NativeMessage<'_> {
         // SAFETY: the message is alive, and `kind` is a valid place for the answer.
         let at = unsafe { native::rd_kafka_message_timestamp(self.message, &mut kind) };
         (at >= 0).then_some(at)
+    }
+
+    /// The headers, in their order.
+    pub(super) fn headers(&self) -> Vec<Header> {
+        let mut list = ptr::null_mut();
+        // SAFETY: the message is alive; librdkafka wants it to parse its headers.
+        let code = unsafe { native::rd_kafka_message_headers(self.message, &mut list) };
+        if code as i32 != 0 {
+            return Vec::new();
+        }
+        let mut headers = Vec::new();
+        loop {
+            let (mut name, mut value, mut length) = (ptr::null(), ptr::null(), 0);
+            // SAFETY: the list lives as long as the message; the places for the answer are valid.
+            let code = unsafe {
+                native::rd_kafka_header_get_all(list, headers.len(), &mut name, &mut value, &mut length)
+            };
+            if code as i32 != 0 || name.is_null() {
+                return headers;
+            }
+            // SAFETY: a name is a C string, a value `length` bytes; both live as long as the list.
+            let (name, value) = unsafe { (CStr::from_ptr(name), bytes(value, length)) };
+            headers.push(Header { name: name.to_string_lossy().into(), value: value.map(Into::into) });
+        }
     }
 
     pub(super) fn topic_name(&self) -> Option<&str> {

@@ -8,6 +8,8 @@ use crate::ports::{PortError, PortResult};
 use crate::pure::base::{
     Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, Request, TableState, ViewState,
 };
+use crate::pure::formats::Header;
+use crate::pure::formats::decimal::{base64, to_base64};
 use crate::pure::group_key::GroupKey;
 use crate::pure::seq::{Seq, TopicPartition};
 use crate::pure::watermark::Run;
@@ -125,8 +127,8 @@ pub(super) fn holds(connection: &Connection, table_id: i64) -> PortResult<Vec<(i
 
 pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64> {
     writer.run(
-        "INSERT INTO driftless_dead_letters (partition_id, offset, seq, reason, detail, key, value, state, created_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
+        "INSERT INTO driftless_dead_letters (partition_id, offset, seq, reason, detail, key, value, headers, state, created_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9)",
         params![
             letter.partition,
             letter.offset,
@@ -135,11 +137,32 @@ pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i
             letter.detail,
             letter.key,
             letter.value,
+            headers_text(letter.headers),
             at_ms
         ],
         "base: keep a dead letter",
     )?;
     Ok(writer.connection.last_insert_rowid())
+}
+
+/// Headers as JSON, `[["name", "base64"]]`; nothing where there are none.
+fn headers_text(headers: &[Header]) -> Option<String> {
+    let pair = |header: &Header| {
+        let value = header.value.as_deref().map(to_base64);
+        serde_json::json!([&*header.name, value])
+    };
+    let list: Vec<serde_json::Value> = headers.iter().map(pair).collect();
+    (!list.is_empty()).then(|| serde_json::Value::Array(list).to_string())
+}
+
+fn headers_of(text: Option<String>) -> Vec<Header> {
+    let pairs: Vec<(String, Option<String>)> =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let header = |(name, value): (String, Option<String>)| Header {
+        name: name.into(),
+        value: value.and_then(|value| base64(&value)).map(Into::into),
+    };
+    pairs.into_iter().map(header).collect()
 }
 
 /// Which dead letters to read.
@@ -157,7 +180,7 @@ pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortRes
         connection
             .prepare_cached(
                 "SELECT letter_id, l.partition_id, topic, partition, l.offset, seq, reason, detail, key, value, state,
-                   created_ms, who, why
+                   created_ms, who, why, headers
                  FROM driftless_dead_letters l JOIN driftless_partitions p ON p.partition_id = l.partition_id
                  WHERE letter_id > ?1 AND (?2 IS NULL OR letter_id = ?2) AND (state = 'open' OR NOT ?3)
                  ORDER BY letter_id LIMIT ?4",
@@ -179,6 +202,7 @@ pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortRes
                         detail: row.get(7)?,
                         key: row.get(8)?,
                         value: row.get(9)?,
+                        headers: headers_of(row.get(14)?),
                         state: match state.as_str() {
                             "open" => LetterState::Open,
                             "waived" => LetterState::Waived,

@@ -47,7 +47,7 @@ CREATE TABLE driftless_changes (
   partition_id INTEGER, offset INTEGER, seq ANY) STRICT;
 CREATE TABLE driftless_dead_letters (
   letter_id INTEGER PRIMARY KEY, partition_id INTEGER NOT NULL, offset INTEGER NOT NULL, seq ANY,
-  reason TEXT NOT NULL, detail TEXT NOT NULL, key BLOB, value BLOB, state TEXT NOT NULL, hold ANY,
+  reason TEXT NOT NULL, detail TEXT NOT NULL, key BLOB, value BLOB, headers TEXT, state TEXT NOT NULL, hold ANY,
   created_ms INTEGER NOT NULL, resolved_ms INTEGER, who TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX driftless_dead_letters_open ON driftless_dead_letters (partition_id, offset) WHERE state = 'open';
 CREATE TABLE driftless_requests (

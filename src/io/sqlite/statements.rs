@@ -12,6 +12,9 @@ pub(super) struct TableStatements {
     pub(super) update: String,
     pub(super) insert_grave: String,
     pub(super) update_grave: String,
+    /// Graves of all rows below a sequence, which is parameter 4; as a plain one they are below 1 or, where 2 is
+    /// true, all of them; as bytes below 3.
+    pub(super) truncate: String,
 }
 
 impl TableStatements {
@@ -61,6 +64,11 @@ impl TableStatements {
                 nulls.concat(),
                 key_count + 1,
                 key_match(1)
+            ),
+            truncate: format!(
+                "UPDATE {storage} SET {}_seq = ?4, _live = 0 WHERE _live = 1
+                   AND CASE typeof(_seq) WHEN 'integer' THEN ?2 OR _seq < ?1 ELSE _seq < ?3 END",
+                nulls.concat(),
             ),
             shape,
         }

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
 use super::build::{MARK, ViewKeys};
+use super::convert::seq_bytes;
 use super::lock::WriterLock;
 use super::statements::TableStatements;
 use super::{BaseSettings, Doing, connect, records, schema};
@@ -256,6 +257,14 @@ impl BaseWriter for SqliteWriter {
             self.mark_all_groups(view)?;
         }
         Ok(())
+    }
+
+    fn truncate(&mut self, table: usize, below: Seq) -> PortResult<()> {
+        self.mark_all(table)?;
+        // A plain sequence is below this one where its number is, or where it is of an earlier epoch.
+        let plain = below.position.saturating_add(u64::from(below.row > 0)).min(Seq::POSITION_MAX) as i64;
+        let values = params![plain, below.epoch > 0, seq_bytes(below), below];
+        self.run(&self.tables[table].truncate, values, "base: truncate a table").map(|_| ())
     }
 
     fn is_empty(&mut self, table: usize) -> PortResult<bool> {
