@@ -39,6 +39,7 @@ pub(super) fn run(
         }
         let mut snapshot = base.snapshot()?;
         let known = snapshot.groups_after(publisher.view(), after.as_deref(), SLICE)?;
+        let known: Vec<GroupKey> = known.into_iter().map(|(key, _)| key).collect();
         let through = slice_end(&shown.rows, &known);
         let within = |key: &str| through.as_deref().is_none_or(|through| key <= through);
         let mut rows: BTreeMap<String, StoredFields> =
@@ -68,10 +69,10 @@ pub(super) fn run(
     // 2. Rows that the index does not name.
     let mut position = 0;
     loop {
-        let (next, strays) = store.scan_strays(&object, position)?;
-        candidates.extend(strays.into_iter().map(GroupKey::from_encoded));
+        let scan = store.scan_strays(&object, position)?;
+        candidates.extend(scan.strays.into_iter().map(GroupKey::from_encoded));
         publisher.beat_during_sweep(store, cursor)?;
-        position = next;
+        position = scan.next;
         if position == 0 {
             break;
         }

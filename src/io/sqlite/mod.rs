@@ -6,6 +6,8 @@
 mod build;
 mod checkpoint;
 mod convert;
+mod groups;
+mod head;
 mod lock;
 mod query;
 mod reader;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 use super::build::{MARK, ViewKeys};
 use super::lock::WriterLock;
 use super::statements::TableStatements;
-use super::{BaseSettings, Doing, connect, records, schema};
+use super::{BaseSettings, Doing, connect, head, records, schema};
 use crate::ports::{BaseWriter, Change, PortError, PortResult};
 use crate::pure::apply::Stored;
 use crate::pure::base::{
@@ -451,9 +451,10 @@ impl BaseWriter for SqliteWriter {
                 "base: begin a lineage",
             )?;
         }
+        let told = head::fingerprints(&self.connection, &self.table_ids)?;
         self.run(
-            "INSERT INTO driftless_commits VALUES (?1, ?2, ?3)",
-            params![next.0 as i64, at_ms, self.first_change],
+            "INSERT INTO driftless_commits VALUES (?1, ?2, ?3, ?4)",
+            params![next.0 as i64, at_ms, self.first_change, told],
             "base: number a commit",
         )?;
         self.prune_history()?;
