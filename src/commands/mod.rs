@@ -11,6 +11,7 @@ mod generate;
 mod output;
 mod playground;
 mod produce;
+mod reconcile;
 mod request;
 mod run;
 mod seed;
@@ -76,6 +77,7 @@ enum Command {
     Produce(produce::Arguments),
     Generate(generate::Arguments),
     Checksum(checksum::Arguments),
+    Reconcile(reconcile::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Acceptance(acceptance::Arguments),
@@ -126,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Produce(arguments) => produce::run(&shared, &arguments),
         Command::Generate(arguments) => generate::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
+        Command::Reconcile(arguments) => reconcile::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),

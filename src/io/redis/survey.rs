@@ -42,7 +42,9 @@ pub(super) fn groups(
     let understood = || {
         let scores = sequence(scores)?;
         let groups = rows.into_iter().zip(scores.into_iter().skip(1)).map(|(row, score)| {
-            Some(StoredGroup { fields: row_fields(row)?, indexed: score != Value::Nil })
+            // An entry out of place is found by no range for certain.
+            let indexed = text(score).is_some_and(|score| score == "0");
+            Some(StoredGroup { fields: row_fields(row)?, indexed })
         });
         Some((fields(meta)?, groups.collect::<Option<Vec<_>>>()?))
     };

@@ -24,7 +24,7 @@ pub use checkpoint::Checkpointer;
 pub use lock::WriterLock;
 pub use query::FactQuery;
 pub use reader::{BaseFacts, SqliteReader};
-pub use records::RequestBox;
+pub use records::{PassOnRecord, RequestBox};
 pub use schema::SCHEMA_VERSION;
 pub use writer::SqliteWriter;
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::records::LetterFilter;
+use super::records::{LetterFilter, PassOnRecord};
 use super::schema::check_version;
 use super::{BaseSettings, Doing, connect, head, records};
 use crate::ports::{BaseReader, Lineage, Marked, PortError, PortResult, Snapshot};
@@ -119,6 +119,11 @@ impl SqliteReader {
     pub fn letters(&self, only: Option<i64>, open_only: bool, limit: usize) -> PortResult<Vec<Letter>> {
         let filter = LetterFilter { only, open_only, after: 0, limit };
         records::letters(&self.connection, &filter)
+    }
+
+    /// Reconcile passes on record, newest first: of one view, or of all.
+    pub fn reconciles(&self, object: Option<&str>, limit: usize) -> PortResult<Vec<PassOnRecord>> {
+        records::reconciles(&self.connection, object, limit)
     }
 
     /// The lowest sequence positions that a dense table still misses below what it has seen.

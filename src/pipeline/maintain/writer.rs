@@ -121,11 +121,11 @@ impl Writing<'_, '_> {
                 return Ok(());
             }
             if until.is_some_and(|until| reached(self.ingest, until)) {
-                requests::carry_out(self.ingest)?;
+                self.carry_out_requests()?;
                 return Ok(());
             }
             // 1. What commands asked for.
-            if requests::carry_out(self.ingest)? > 0 {
+            if self.carry_out_requests()? > 0 {
                 show(self.board, self.ingest, 0, 0);
             }
             // 2. What the log's ends say.
@@ -140,6 +140,11 @@ impl Writing<'_, '_> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
+    }
+
+    fn carry_out_requests(&mut self) -> PortResult<usize> {
+        let board = self.board;
+        requests::carry_out_with(self.ingest, &mut |id, action| board.settle(id, action))
     }
 
     fn apply_with_backlog(&mut self, first: Batch) -> PortResult<()> {
