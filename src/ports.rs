@@ -338,6 +338,15 @@ pub trait Snapshot {
     fn unmarked(&mut self, view: usize, place: &mut Option<Box<[Value]>>, groups: usize) -> PortResult<Vec<GroupKey>>;
     /// What the meta of a view over this table said of it at a commit; `None` where that is not kept any more.
     fn fingerprint(&mut self, table: usize, commit: Commit) -> PortResult<Option<Fingerprint>>;
+    /// The latest event of a key of a table; `None` where it never had one.
+    fn row(&mut self, table: usize, key: &[Value]) -> PortResult<Option<Stored>>;
+    /// Up to `limit` keys of a table with their latest events, graves included, in key order after the one given.
+    fn rows_after(
+        &mut self,
+        table: usize,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> PortResult<Vec<(Box<[Value]>, Stored)>>;
     /// Every group recomputed from its rows, ordered by its grain's values.
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
 }

@@ -1,7 +1,9 @@
 //! `driftless reconcile`: proves that Redis shows what the base's rows give, or what differs.
 
 mod history;
+pub mod scheduled;
 mod show;
+mod topic;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -31,6 +33,7 @@ use crate::pure::drift::{Difference, Report, Scope};
     after_help = "Example: driftless reconcile --view agg_daily_product
          driftless reconcile --from 2026-09-18 --to 2026-09-22 --format json
          driftless reconcile --repair --why 'nightly job' --out drift.jsonl
+         driftless reconcile --against-topic
          driftless reconcile history"
 )]
 pub struct Arguments {
@@ -55,6 +58,10 @@ pub struct Arguments {
     /// Write every difference to this file, one JSON document a line.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Replay the topics into a scratch base up to the live positions, and compare the rows: the only check that
+    /// finds changes which the base itself has lost.
+    #[arg(long, conflicts_with_all = ["view", "from", "to", "sample", "repair"])]
+    against_topic: bool,
     /// Have the publisher mend what differs, and look again.
     #[arg(long)]
     repair: bool,
@@ -77,6 +84,13 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     if let Some(Sub::History(arguments)) = &arguments.action {
         return history::run(&context, shared.format, arguments);
     }
+    let stop = Arc::new(AtomicBool::new(false));
+    let _signals = stop_on_signal(stop.clone())?;
+    let listed = arguments.limit as usize;
+    let mut out = arguments.out.as_deref().map(Out::create).transpose()?;
+    if arguments.against_topic {
+        return topic::run(&context, listed, out, &stop, shared.format);
+    }
     let views = match &arguments.view {
         None => (0..context.catalog.views.len()).collect(),
         Some(object) => vec![context.view(Some(object))?],
@@ -91,11 +105,8 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         beat_ms: context.settings().maintain.beat_ms,
         repair: arguments.repair,
         why: arguments.why.clone(),
-        listed: arguments.limit as usize,
+        listed,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let _signals = stop_on_signal(stop.clone())?;
-    let mut out = arguments.out.as_deref().map(Out::create).transpose()?;
     let mut reports = Vec::new();
     for view in views {
         let mut desk = Desk::open(&context, arguments.who.as_deref(), &stop)?;
@@ -165,8 +176,11 @@ impl Out {
     }
 
     fn write(&mut self, difference: &Difference) -> PortResult<()> {
-        let line = serde_json::json!(difference);
-        self.told(|out| writeln!(out.file, "{line}"))
+        self.line(&serde_json::json!(difference))
+    }
+
+    fn line(&mut self, document: &serde_json::Value) -> PortResult<()> {
+        self.told(|out| writeln!(out.file, "{document}"))
     }
 
     fn finish(&mut self) -> PortResult<()> {

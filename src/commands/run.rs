@@ -87,12 +87,29 @@ pub fn maintain(
         clock: context.clock.clone(),
         checkpoint: &mut checkpoint,
     };
-    maintain::run(ports, &context.catalog, settings, stop, board)?;
+    // Passes end with the maintainer, however it ends.
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        if !settings.once && context.settings().reconcile.schedule().is_some() {
+            scope.spawn(|| super::reconcile::scheduled::run(context, stop, &ended));
+        }
+        let _ending = Ending(&ended);
+        maintain::run(ports, &context.catalog, settings, stop, board)
+    })?;
     drop(reader);
     if let Err(error) = checkpointer.finish() {
         tracing::debug!(%error, "the last checkpoint is left to the next start");
     }
     Ok(())
+}
+
+/// Sets the flag when it goes out of scope.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Sets the flag on SIGTERM and on Ctrl-C. The runtime lives as long as what is returned.

@@ -16,6 +16,7 @@ mod pace;
 mod repair;
 mod slices;
 mod strangers;
+pub mod topic;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ const BETWEEN: Backoff = Backoff { initial_ms: 25, factor: 2, cap_ms: 2_000 };
 const PENDING_MAX: usize = 50_000;
 /// Differences that are kept for repair and verification; further ones are counted, and told to the sink.
 const DIFFERENCES_MAX: usize = 100_000;
+/// Turns of one pass at most.
+const TURNS_MAX: u32 = 50;
 /// Of the groups that nothing could decide, how many are named.
 const UNSETTLED_NAMED: usize = 100;
 
@@ -173,9 +176,33 @@ pub fn record(requests: &mut dyn Requests, report: &Report, listed: usize) -> Po
 }
 
 impl Pass<'_> {
+    /// One turn; with repair as many as it takes, since some damage hides other.
     fn all_steps(&mut self, store: &mut dyn ViewStore) -> PortResult<()> {
+        for _ in 0..TURNS_MAX {
+            let overflowed = std::mem::take(&mut self.overflowed);
+            if overflowed {
+                // Those that are mended make room.
+                self.differences.retain(|difference| !difference.mended);
+                self.differing.clear();
+            }
+            let compared = self.turn(store)?;
+            let mended = self.repairs_asked > 0 && !self.differences.iter().any(|one| !one.mended);
+            let again = self.settings.repair && mended && (self.overflowed || !compared);
+            if !again || !self.troubles.is_empty() || self.is_stopped() {
+                break;
+            }
+        }
+        if self.is_stopped() {
+            self.troubles.push("the pass was told to end before it was through".to_owned());
+        }
+        Ok(())
+    }
+
+    /// From the cursor to the repair. False where groups could not be compared.
+    fn turn(&mut self, store: &mut dyn ViewStore) -> PortResult<bool> {
         // 1. Whose view it is, at which version, and what it says of itself.
-        if self.look_at_meta(store)? {
+        let comparable = self.look_at_meta(store)?;
+        if comparable {
             // 2. Every group, then every key that is none.
             self.compare_all(store)?;
             if self.settings.scope.is_whole() && self.troubles.is_empty() && !self.is_stopped() {
@@ -193,10 +220,7 @@ impl Pass<'_> {
                 self.repair(store)?;
             }
         }
-        if self.is_stopped() {
-            self.troubles.push("the pass was told to end before it was through".to_owned());
-        }
-        Ok(())
+        Ok(comparable)
     }
 
     /// Notes what is wrong with the view's own keys. False where groups cannot be compared.

@@ -20,12 +20,12 @@ pub(super) struct Settling {
 
 impl Publisher {
     /// Asks for these groups to be compared at the next state of which both sides are known.
-    pub(super) fn settle_next(&mut self, groups: Vec<GroupKey>) {
+    pub fn settle_next(&mut self, groups: Vec<GroupKey>) {
         self.settling = Settling { asked: Some(groups), answer: None };
     }
 
     /// The answer, once there is one; asking again begins anew.
-    pub(super) fn take_settled(&mut self) -> Option<Value> {
+    pub fn take_settled(&mut self) -> Option<Value> {
         self.settling.answer.take()
     }
 

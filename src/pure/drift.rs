@@ -3,6 +3,7 @@
 
 mod meta;
 mod report;
+mod rows;
 mod tally;
 
 #[cfg(test)]
@@ -16,6 +17,7 @@ use crate::pure::publish::GroupValue;
 
 pub use meta::{cursor_fields, meta_fields};
 pub use report::{Compared, Report, SCHEMA, Scope, Unsettled};
+pub use rows::{RowDifference, RowKind, RowTally, RowsReport, compare_rows};
 pub use tally::Tally;
 
 /// What kind of difference it is.

@@ -12,6 +12,7 @@ mod lock;
 mod query;
 mod reader;
 mod records;
+mod rows;
 mod schema;
 mod statements;
 mod writer;

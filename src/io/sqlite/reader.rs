@@ -4,8 +4,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::{LetterFilter, PassOnRecord};
 use super::schema::check_version;
+use super::statements::TableStatements;
 use super::{BaseSettings, Doing, connect, head, records};
 use crate::ports::{BaseReader, Lineage, Marked, PortError, PortResult, Snapshot};
+use crate::pure::apply::Stored;
 use crate::pure::base::{Head, Letter};
 use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
@@ -19,6 +21,7 @@ use crate::pure::value::Value;
 pub struct SqliteReader {
     pub(super) connection: Connection,
     table_ids: Vec<i64>,
+    pub(super) tables: Vec<TableStatements>,
     pub(super) views: Vec<ReadView>,
 }
 
@@ -52,7 +55,12 @@ impl SqliteReader {
         let connection = connect(settings, flags)?;
         connection.pragma_update(None, "query_only", true).doing("base: open for reading")?;
         check_version(&connection)?;
-        let mut reader = SqliteReader { connection, table_ids: Vec::new(), views: Vec::new() };
+        let mut reader = SqliteReader {
+            connection,
+            table_ids: Vec::new(),
+            tables: catalog.tables.iter().map(|table| TableStatements::new(table.shape.clone())).collect(),
+            views: Vec::new(),
+        };
         reader.look_up(catalog)?;
         Ok(reader)
     }
@@ -158,7 +166,7 @@ impl Drop for SqliteSnapshot<'_> {
 
 impl Snapshot for SqliteSnapshot<'_> {
     fn head(&mut self) -> PortResult<Head> {
-        let SqliteReader { connection, table_ids, views } = &*self.reader;
+        let SqliteReader { connection, table_ids, views, .. } = &*self.reader;
         let views: Vec<i64> = views.iter().map(|view| view.id).collect();
         head::read(connection, table_ids, &views)
     }
@@ -251,6 +259,19 @@ impl Snapshot for SqliteSnapshot<'_> {
 
     fn fingerprint(&mut self, table: usize, commit: Commit) -> PortResult<Option<Fingerprint>> {
         head::fingerprint(&self.reader.connection, self.reader.table_ids[table], commit)
+    }
+
+    fn row(&mut self, table: usize, key: &[Value]) -> PortResult<Option<Stored>> {
+        self.reader.row(table, key)
+    }
+
+    fn rows_after(
+        &mut self,
+        table: usize,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> PortResult<Vec<(Box<[Value]>, Stored)>> {
+        self.reader.rows_after(table, after, limit)
     }
 
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()> {

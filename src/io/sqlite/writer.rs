@@ -5,7 +5,7 @@ use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 use super::build::{MARK, ViewKeys};
 use super::lock::WriterLock;
 use super::statements::TableStatements;
-use super::{BaseSettings, Doing, connect, head, records, schema};
+use super::{BaseSettings, Doing, connect, head, records, rows, schema};
 use crate::ports::{BaseWriter, Change, PortError, PortResult};
 use crate::pure::apply::Stored;
 use crate::pure::base::{
@@ -213,14 +213,7 @@ impl BaseWriter for SqliteWriter {
             let Some(row) = rows.next()? else {
                 return Ok(None);
             };
-            let live: bool = row.get(1)?;
-            let image = if live {
-                let columns = statements.shape.columns.len();
-                Image::Row((2..2 + columns).map(|index| row.get(index)).collect::<Result<_, _>>()?)
-            } else {
-                Image::Deleted(key.iter().map(|&part| part.clone()).collect())
-            };
-            Ok(Some(Stored { seq: row.get(0)?, image }))
+            rows::stored(row, &statements.shape).map(Some)
         };
         read().doing("base: read a row")
     }

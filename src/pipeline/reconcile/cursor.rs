@@ -107,7 +107,10 @@ impl Pass<'_> {
                         let altered = altered(&outline.meta, &head, told_shown, told_newest);
                         stranger = Some(Stranger { meta: outline.meta.clone(), since, altered });
                     }
-                    asked.wrong.extend(self.once_silent(&stranger).map(|wrong| of_meta(wrong, shown)).into_iter().flatten());
+                    if let Some(altered) = self.once_silent(&stranger) {
+                        asked.wrong.extend(of_meta(altered, shown));
+                        return Ok(asked);
+                    }
                 }
                 Standing::Absent if !head.positions.iter().any(|position| position.table == table) => {
                     asked.trouble = Some("the base has not begun to read its log: there is nothing to prove".into());
@@ -119,7 +122,8 @@ impl Pass<'_> {
             }
             // 4. Until somebody has published, or nobody does.
             if look == LOOKS || self.is_stopped() {
-                give_up(&mut asked, &standing, &outline.meta);
+                let known = head.views[self.view].reconciled.is_some();
+                give_up(&mut asked, &standing, &outline.meta, known);
                 return Ok(asked);
             }
             self.wait_for_cursor(look, "");
@@ -155,14 +159,17 @@ impl Pass<'_> {
     }
 }
 
-/// What a cursor that has not become ours means.
-fn give_up(asked: &mut Asked, standing: &Standing, meta: &Meta) {
+/// What a cursor that has not become ours means. `known`: the view was compared before, and so was published.
+fn give_up(asked: &mut Asked, standing: &Standing, meta: &Meta, known: bool) {
     let text = |name: &str| meta.get(name).map_or("", String::as_str);
     match standing {
-        Standing::Absent => {
-            asked.wrong.push(absent());
+        Standing::Absent if known => {
             asked.absent = true;
             asked.comparable = true;
+        }
+        Standing::Absent => {
+            asked.trouble =
+                Some("the view is not in Redis, and was never compared before: start the maintainer".into());
         }
         Standing::Unfinished(why) => {
             asked.trouble = Some(format!(
