@@ -124,7 +124,8 @@ fn contracts(
         let view = &entry.view;
         // The same document with another definition is a changed table, which the base itself tells.
         let changed = |built: &&sqlite::BuiltView| {
-            built.definition_hash != view.definition_hash && built.document != view.document.to_string()
+            let document: Option<serde_json::Value> = serde_json::from_str(&built.document).ok();
+            built.definition_hash != view.definition_hash && document.as_ref() != Some(&view.document)
         };
         let Some(built) = built.get(&view.object).filter(changed) else { continue };
         let elsewhere = known

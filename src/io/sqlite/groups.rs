@@ -15,6 +15,9 @@ use crate::pure::recompute::Accumulator;
 use crate::pure::seq::Commit;
 use crate::pure::value::Value;
 
+/// The grain's values of the group that a walk has come to.
+type Place = Box<[Value]>;
+
 /// Fewer groups are looked up one by one.
 const RANGE_GROUPS_MIN: usize = 8;
 /// Rows of other groups, for each group asked for, after which a range is left and the rest is looked up one by one.
@@ -109,7 +112,7 @@ impl SqliteReader {
         groups: usize,
     ) -> PortResult<Vec<GroupKey>> {
         let ReadView { id, grain, entry, .. } = &self.views[view];
-        let read = || -> rusqlite::Result<(Vec<GroupKey>, Option<Box<[Value]>>)> {
+        let read = || -> rusqlite::Result<(Vec<GroupKey>, Option<Place>)> {
             let (mut found, mut seen) = (Vec::new(), 0);
             let mut last: Option<Box<[Value]>> = None;
             let mut mark = self
