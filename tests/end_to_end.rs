@@ -11,6 +11,8 @@ mod dead_letters;
 mod first_start;
 #[path = "support/fold.rs"]
 mod fold;
+#[path = "end_to_end/formats.rs"]
+mod formats;
 #[path = "end_to_end/gaps.rs"]
 mod gaps;
 #[path = "support/installation.rs"]

@@ -105,11 +105,13 @@ fn with_and_without_the_schema_envelope_a_message_says_the_same() {
 fn the_kinds_of_record_that_stand_among_changes_are_control() {
     for value in [
         json!({"ts_ms": 1767225600000u64}),
-        json!({"status": "END", "id": "571:53195832", "event_count": 2, "data_collections": []}),
+        json!({"status": "END", "id": "571:53195832", "ts_ms": 1, "event_count": 2, "data_collections": []}),
         json!({"ddl": "ALTER TABLE orders ADD x int", "databaseName": "shop", "tableChanges": []}),
         json!({"schema": {"type": "struct"}, "payload": null}),
     ] {
-        assert_eq!(decode(PLAIN, &[], None, Some(&value)), Ok(Decoded::Control), "{value}");
+        for file in [PLAIN, UNWRAPPED] {
+            assert_eq!(decode(file, &[], None, Some(&value)), Ok(Decoded::Control), "{file} {value}");
+        }
     }
     assert_eq!(
         decode(PLAIN, &[], Some(&json!({"order_id": "O1", "line_no": 1})), None),
