@@ -25,7 +25,7 @@
 //! | publish | [`pure::publish`], [`pure::meta`] | [`pipeline::publish`], [`pipeline::sweep`] | [`io::redis`] |
 //! | prove | [`pure::checksum`]; drift: planned | reconcile: planned | [`io::sqlite`], [`io::redis`] |
 //! | answer | routing: planned | route: planned | HTTP: planned |
-//! | replay | | generations: planned | [`io::sqlite`] |
+//! | replay | [`pure::generation`] | [`pipeline::reread`], [`pipeline::compare`], [`pipeline::certify`] | [`io::control`], [`io::sqlite`] |
 //!
 //! [`pipeline::maintain`] joins the loops on their threads; [`ports`] are the traits between loops and world;
 //! [`commands`] wire one subcommand each; [`example`] is the shipped example and the only module that knows its

@@ -15,6 +15,8 @@ mod fold;
 mod formats;
 #[path = "end_to_end/gaps.rs"]
 mod gaps;
+#[path = "end_to_end/generations.rs"]
+mod generations;
 #[path = "support/installation.rs"]
 mod installation;
 #[path = "end_to_end/modes.rs"]

@@ -11,6 +11,8 @@ mod convergence;
 mod history;
 #[path = "properties/standby.rs"]
 mod standby;
+#[path = "properties/succession.rs"]
+mod succession;
 
 use proptest::test_runner::Config;
 

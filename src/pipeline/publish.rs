@@ -37,12 +37,22 @@ pub struct PublishSettings {
 }
 
 /// What an operator's activation allows a publisher to replace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Succession {
-    /// Generations whose publication ours succeeds.
+    /// Number of the activation that made ours the live one; the first generation needs none and has 1.
+    pub activation: u64,
+    /// Generations whose publication ours succeeds, where that is of an earlier activation.
     pub replaces: Vec<String>,
     /// Even where ours is behind what is shown.
     pub may_be_behind: bool,
+    /// Ours ends at a point of the log on purpose: having read up to the log's ends says nothing of its freshness.
+    pub stands_still: bool,
+}
+
+impl Default for Succession {
+    fn default() -> Self {
+        Succession { activation: 1, replaces: Vec::new(), may_be_behind: false, stands_still: false }
+    }
 }
 
 /// What one step did.
@@ -298,6 +308,7 @@ impl Publisher {
         let begun =
             Cursor { token: format!("{}-{}", self.token_prefix, self.tokens), part: 0, ..cursor.clone() };
         let mut meta = meta::identity(&self.catalog, self.view, &head.generation);
+        meta.push((meta::ACTIVATION, self.succession.activation.to_string()));
         meta.extend(begun.fields());
         let publish =
             Publish { expected: cursor.clone(), check_count, groups: Vec::new(), meta, change: None };
@@ -370,11 +381,16 @@ impl Publisher {
         }
         self.confirm(head);
         let ages = Ages { now_ms, refreshed_ms: self.refreshed_ms, confirmed_ms: self.confirmed_ms };
-        meta::finished(&self.catalog, self.view, head, &ages)
+        let mut fields = meta::finished(&self.catalog, self.view, head, &ages);
+        fields.push((meta::ACTIVATION, self.succession.activation.to_string()));
+        fields
     }
 
     /// Confirms the view for the times of those probes whose ends this head has reached.
     fn confirm(&mut self, head: &Head) {
+        if self.succession.stands_still {
+            return;
+        }
         let table = self.catalog.views[self.view].table;
         // A partition that the probe saw and the base does not know yet has not been read to its end.
         let reached = |probe: &Probe| {

@@ -9,6 +9,10 @@ use crate::pure::publish::{Cursor, Status, timestamp_text};
 /// Version of the layout that readers see.
 pub const SCHEMA: &str = "1";
 
+/// How many activations an operator had made when this was published, the first generation's included. Of two
+/// generations only the one that was activated later may replace the other's publication.
+pub const ACTIVATION: &str = "activation";
+
 /// Ages that the publisher knows and the base does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
@@ -79,6 +83,11 @@ fn positions_text(head: &Head, table: usize, offset: impl Fn(&Position) -> Optio
         .filter_map(|position| Some((position.at.to_string(), offset(position)?)))
         .collect();
     serde_json::json!(offsets).to_string()
+}
+
+/// The activation that a publication shows; one that says nothing is the first.
+pub fn parse_activation(meta: &BTreeMap<String, String>) -> u64 {
+    meta.get(ACTIVATION).and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 /// Reads [`positions`](finished) or `settled` back; unreadable text has none.

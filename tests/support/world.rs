@@ -11,7 +11,7 @@ use driftless::io::sqlite::{BaseSettings, RequestBox, SqliteReader, SqliteWriter
 use driftless::io::twin::log::TwinLog;
 use driftless::io::twin::view_store::TwinStore;
 use driftless::pipeline::ingest::{Applied, Ingest, Probe};
-use driftless::pipeline::publish::{PublishSettings, Publisher, Step};
+use driftless::pipeline::publish::{PublishSettings, Publisher, Step, Succession};
 use driftless::pipeline::read::{Item, ReadSettings, Reader, plan_start};
 use driftless::pipeline::requests;
 use driftless::ports::{
@@ -53,6 +53,8 @@ pub struct World {
     pub log: TwinLog,
     pub store: TwinStore,
     pub sizes: Sizes,
+    /// The base `second` is another generation than the first, not a standby.
+    pub second_is_candidate: bool,
     starts: AtomicU64,
 }
 
@@ -77,6 +79,7 @@ impl World {
             log,
             store: TwinStore::new(),
             sizes: Sizes::default(),
+            second_is_candidate: false,
             starts: AtomicU64::new(1),
         }
     }
@@ -89,7 +92,7 @@ impl World {
     pub fn base_settings(&self, name: &str) -> BaseSettings {
         BaseSettings {
             path: self.base_path(name),
-            generation: "1".to_owned(),
+            generation: if self.second_is_candidate && name == "second" { "2" } else { "1" }.to_owned(),
             synchronous_full: false,
             cache_kib: 1_024,
             history_changes_max: self.sizes.history_changes_max,
@@ -140,6 +143,7 @@ impl World {
             takeover_ms: TAKEOVER_MS,
         };
         let publisher = Publisher::new(catalog, 0, self.clock.clone(), settings, random);
+        let publish_settings = settings;
         Ok(body(&mut Running {
             world: self,
             ingest,
@@ -147,6 +151,7 @@ impl World {
             base,
             requests,
             publisher,
+            publish_settings,
             store: self.store.clone(),
         }))
     }
@@ -227,10 +232,21 @@ pub struct Running<'a> {
     pub base: SqliteReader,
     pub requests: RequestBox,
     pub publisher: Publisher,
+    publish_settings: PublishSettings,
     pub store: TwinStore,
 }
 
 impl Running<'_> {
+    /// An operator activates this generation: a new publisher, which may replace the others' publication.
+    pub fn activate(&mut self, activation: u64, replaces: &[&str]) {
+        let random = self.world.starts.fetch_add(1, Ordering::Relaxed);
+        let replaces = replaces.iter().map(|name| (*name).to_owned()).collect();
+        let succession = Succession { activation, replaces, ..Succession::default() };
+        let (catalog, clock) = (self.world.catalog.clone(), self.world.clock.clone());
+        self.publisher =
+            Publisher::new(catalog, 0, clock, self.publish_settings, random).with_succession(succession);
+    }
+
     /// Reads one batch; empty where the log has nothing more.
     pub fn poll(&mut self) -> Vec<Item> {
         self.reader.poll(Duration::ZERO).expect("a reachable log")

@@ -2,7 +2,7 @@
 //! file that says something else never changes a base in place.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{CommandError, Context};
@@ -19,6 +19,8 @@ use crate::pure::generation::Control;
 pub struct Held {
     pub generation: String,
     pub path: PathBuf,
+    /// The activation that made it the live one.
+    pub activation: u64,
     /// Generations whose publication this one may replace; empty for any but the live one.
     pub replaces: Vec<String>,
     /// The operator allowed it to be behind what is shown.
@@ -27,11 +29,18 @@ pub struct Held {
     pub stands_still: bool,
     /// Views whose configured contract is none that a generation was built with, and that contract's place.
     pub unbuilt: Vec<(String, String)>,
+    /// Views whose configured contract is that of another generation, and its place.
+    pub configured_otherwise: Vec<(String, String)>,
 }
 
 impl Held {
     pub fn succession(&self) -> Succession {
-        Succession { replaces: self.replaces.clone(), may_be_behind: self.may_be_behind }
+        Succession {
+            activation: self.activation,
+            replaces: self.replaces.clone(),
+            may_be_behind: self.may_be_behind,
+            stands_still: self.stands_still,
+        }
     }
 }
 
@@ -42,15 +51,17 @@ pub(super) fn live(config: Config) -> Result<Context, CommandError> {
         Some(control) => generation(config, &file, &control, &control.live),
         None => {
             let (path, name) = (config.settings.base.path.clone(), config.settings.base.generation.clone());
-            let (catalog, unbuilt) = catalog(&config, &path, &BTreeMap::new())?;
+            let Contracts { catalog, unbuilt, .. } = contracts(&config, &path, &BTreeMap::new())?;
             let mut context = Context::with_catalog(config, Arc::new(catalog))?;
             context.held = Some(Held {
                 generation: name,
                 path,
+                activation: 1,
                 replaces: Vec::new(),
                 may_be_behind: false,
                 stands_still: false,
                 unbuilt,
+                configured_otherwise: Vec::new(),
             });
             Ok(context)
         }
@@ -75,57 +86,57 @@ pub(super) fn generation(
     for (object, definition) in control.generations.iter().flat_map(|generation| &generation.definitions) {
         known.entry(object).or_default().push(definition);
     }
-    let (catalog, unbuilt) = catalog(&config, &path, &known)?;
+    let Contracts { catalog, unbuilt, configured_otherwise } = contracts(&config, &path, &known)?;
     let others = control.generations.iter().map(|other| &other.name).filter(|other| *other != name);
     let held = Held {
         generation: name.to_owned(),
         path,
+        activation: entry.activated.max(1),
         replaces: if control.is_live(name) { others.cloned().collect() } else { Vec::new() },
         may_be_behind: control.is_live(name) && control.may_be_behind(),
         stands_still: !entry.bound.is_none(),
         unbuilt,
+        configured_otherwise,
     };
     let mut context = Context::with_catalog(config, Arc::new(catalog))?;
     context.held = Some(held);
     Ok(context)
 }
 
-/// The configured contracts, each replaced by the one that the base was built with where they differ; and those
-/// that no generation was built with.
-fn catalog(
+/// What a base is opened with.
+struct Contracts {
+    catalog: Catalog,
+    unbuilt: Vec<(String, String)>,
+    configured_otherwise: Vec<(String, String)>,
+}
+
+/// The configured contracts, each replaced by the one that the base was built with where they differ.
+fn contracts(
     config: &Config,
-    base: &std::path::Path,
+    base: &Path,
     known: &BTreeMap<&str, Vec<&str>>,
-) -> Result<(Catalog, Vec<(String, String)>), CommandError> {
+) -> Result<Contracts, CommandError> {
     let mut texts = contract_texts(config)?;
     let configured = catalog_of(config, &texts)?;
-    let mut unbuilt = Vec::new();
-    let built: BTreeMap<String, sqlite::BuiltView> = sqlite::built_views(base)?;
+    let (mut unbuilt, mut configured_otherwise) = (Vec::new(), Vec::new());
+    let built = sqlite::built_views(base)?;
     for (text, entry) in texts.iter_mut().zip(&configured.views) {
         let view = &entry.view;
-        let Some(built) =
-            built.get(&view.object).filter(|built| built.definition_hash != view.definition_hash)
-        else {
+        let built = built.get(&view.object);
+        let Some(built) = built.filter(|built| built.definition_hash != view.definition_hash) else {
             continue;
         };
         let elsewhere = known
             .get(view.object.as_str())
             .is_some_and(|known| known.contains(&view.definition_hash.as_str()));
-        if elsewhere {
-            tracing::warn!(
-                view = view.object,
-                contract = text.place,
-                "the contract file is that of another generation; this one goes on with the contract it was built with"
-            );
-        } else {
-            unbuilt.push((view.object.clone(), text.place.clone()));
-        }
+        let found = if elsewhere { &mut configured_otherwise } else { &mut unbuilt };
+        found.push((view.object.clone(), text.place.clone()));
         *text = ContractText {
             text: built.document.clone(),
             place: format!("{} (as built into {})", view.object, base.display()),
         };
     }
-    Ok((catalog_of(config, &texts)?, unbuilt))
+    Ok(Contracts { catalog: catalog_of(config, &texts)?, unbuilt, configured_otherwise })
 }
 
 impl Context {
@@ -156,10 +167,12 @@ impl Context {
         let held = Held {
             generation,
             path,
+            activation: 1,
             replaces: Vec::new(),
             may_be_behind: false,
             stands_still: false,
             unbuilt: Vec::new(),
+            configured_otherwise: Vec::new(),
         };
         Context { held: Some(held), ..self.clone() }
     }
@@ -191,6 +204,14 @@ impl Context {
 
     /// A contract that no generation was built with is never put in place by a start.
     pub fn refuse_unbuilt(&self) -> Result<(), CommandError> {
+        for (view, contract) in self.held.iter().flat_map(|held| &held.configured_otherwise) {
+            tracing::warn!(
+                view,
+                contract,
+                generation = self.generation(),
+                "the contract file is that of another generation; the live one goes on with the contract it was built with"
+            );
+        }
         let Some((object, place)) = self.held.as_ref().and_then(|held| held.unbuilt.first()) else {
             return Ok(());
         };

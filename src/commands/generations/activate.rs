@@ -15,7 +15,7 @@ use crate::io::sqlite::WriterLock;
 use crate::pipeline::maintain::Board;
 use crate::ports::{BaseReader, ViewStore};
 use crate::pure::base::{Head, Word};
-use crate::pure::generation::{Control, Obstacle, Refusal, behind};
+use crate::pure::generation::{Control, Obstacle, Refusal};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -133,15 +133,16 @@ fn wait_until_fit(
     loop {
         let now = head(candidate)?;
         let mut refusals = control.refusals(name, &now, &live);
-        let late = !behind(&now, &live).is_empty();
         refusals.retain(|refusal| match refusal.obstacle {
             Obstacle::Behind => !allowed.behind,
             Obstacle::Uncertified => !allowed.uncertified,
             Obstacle::Unknown | Obstacle::Building => true,
         });
         // Without a maintainer nobody lets it catch up but this process, once it is live.
-        let nothing_to_wait_for = !late || allowed.behind || still || !maintained || dry_run;
-        if nothing_to_wait_for || Instant::now() > deadline {
+        let only_late =
+            !refusals.is_empty() && refusals.iter().all(|refusal| refusal.obstacle == Obstacle::Behind);
+        let catches_up = maintained && !still && !dry_run;
+        if !only_late || !catches_up || Instant::now() > deadline {
             if !maintained && !still && !dry_run {
                 refusals.retain(|refusal| refusal.obstacle != Obstacle::Behind);
             }

@@ -139,7 +139,7 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
                 return Err(PortError::permanent(format!(
                     "table {name} is configured otherwise than in the base:\n  configured {definition}\n  base       {stored}"
                 ))
-                .with_hint("a changed table is a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
+                .with_hint("a changed table is another base: name a new file in base.path and another redis.prefix, and read the log into it"));
             }
             None => {
                 connection

@@ -1,7 +1,7 @@
 //! What the store shows, and what a publisher does about it: the table of the publish chain in the architecture
 //! page. Sends nothing.
 
-use super::Publisher;
+use super::{Publisher, Succession};
 use crate::ports::{BaseReader, Lineage, Meta, PortError, PortResult, ViewStore};
 use crate::pure::base::Head;
 use crate::pure::meta;
@@ -43,6 +43,8 @@ impl Publisher {
             return Ok(self.look_at_predecessor(cursor, &meta, &head));
         }
         self.check_identity(&meta, &head)?;
+        // A standby of the same generation may not know how often it was activated.
+        self.succession.activation = self.succession.activation.max(meta::parse_activation(&meta));
         let lineage = snapshot.lineage(self.view, Commit(cursor.version), &cursor.nonce)?;
         let virgin = cursor.version == 0 && cursor.nonce.is_empty();
         let plan = match lineage {
@@ -95,16 +97,22 @@ impl Publisher {
         still && (virgin || has_read(head, meta))
     }
 
-    /// Whether what is shown is a generation that an activation has made ours the successor of. Nobody publishes it
-    /// any more, so its beat is not waited for; should somebody all the same, the cursor tells.
+    /// Whether what is shown is a generation that a later activation has made ours the successor of. Nobody publishes
+    /// it any more, so its beat is not waited for; should somebody all the same, the cursor tells. One that was set
+    /// aside and does not know it finds a later activation shown, and succeeds nobody.
     fn succeeds(&self, meta: &Meta, head: &Head) -> bool {
+        let Succession { activation, replaces, .. } = &self.succession;
         let shown = meta.get("generation").map_or("", String::as_str);
-        shown != head.generation && self.succession.replaces.iter().any(|known| known == shown)
+        shown != head.generation
+            && replaces.iter().any(|known| known == shown)
+            && meta::parse_activation(meta) < *activation
     }
 
     fn look_at_predecessor(&mut self, cursor: Cursor, meta: &Meta, head: &Head) -> Plan {
         if has_read(head, meta) {
-            self.confirmed_ms = self.confirmed_ms.max(confirmed_ms(meta));
+            if !self.succession.stands_still {
+                self.confirmed_ms = self.confirmed_ms.max(confirmed_ms(meta));
+            }
             Plan::Sweep(cursor)
         } else if self.succession.may_be_behind {
             Plan::Sweep(cursor)
