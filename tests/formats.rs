@@ -4,6 +4,8 @@
 
 mod support;
 
+#[path = "formats/avro.rs"]
+mod avro;
 #[path = "formats/bytes.rs"]
 mod bytes;
 #[path = "formats/history.rs"]
@@ -14,3 +16,7 @@ mod messages;
 mod odds;
 #[path = "formats/refused.rs"]
 mod refused;
+#[path = "formats/registry.rs"]
+mod registry;
+#[path = "formats/transcode.rs"]
+mod transcode;

@@ -39,6 +39,7 @@ pub fn ask(
         let mut base = SqliteWriter::open_locked(lock, &settings, &context.catalog, rand::random(), now)?;
         let known = base.partitions()?;
         let mut ingest = Ingest::open(&mut base, context.catalog.clone(), context.clock.clone(), &known)?;
+        ingest.registry = context.open_registry()?;
         requests::carry_out(&mut ingest)?;
     }
     let asked = Instant::now();

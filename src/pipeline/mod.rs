@@ -9,5 +9,6 @@ pub mod publish;
 pub mod read;
 pub mod requests;
 pub mod reread;
+pub mod schemas;
 pub mod seed;
 pub mod sweep;

@@ -54,7 +54,7 @@ fn checksum(running: &mut Running<'_>) -> String {
 }
 
 #[track_caller]
-fn assert_history(world: &World, running: &mut Running<'_>, what: &str) {
+pub fn assert_history(world: &World, running: &mut Running<'_>, what: &str) {
     running.publish_all();
     let letters: Vec<_> =
         running.letters().into_iter().map(|letter| (letter.reason, letter.detail)).collect();

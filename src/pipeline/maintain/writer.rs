@@ -13,6 +13,7 @@ use crate::pipeline::ingest::Ingest;
 use crate::pipeline::read::{Batch, Item, Reader, plan_start};
 use crate::pipeline::requests;
 use crate::pipeline::reread::Reread;
+use crate::pipeline::schemas::Registry;
 use crate::ports::{BaseWriter, Clock, Log, PortResult};
 use crate::pure::catalog::Catalog;
 use crate::pure::seq::TopicPartition;
@@ -26,12 +27,13 @@ pub(super) fn run(
     catalog: &Arc<Catalog>,
     settings: &MaintainSettings,
     clock: &Arc<dyn Clock>,
+    registry: &Registry,
     stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<()> {
     let mut failures = 0;
     loop {
-        match session(log, base, catalog, settings, clock, stop, board) {
+        match session(log, base, catalog, settings, clock, registry, stop, board) {
             Ok(Ended::ToReadAgain) => {}
             Ok(Ended::ForGood) => return Ok(()),
             // Told to end while the log or the base is in trouble: what was committed is safe, the rest waits in the log.
@@ -65,6 +67,7 @@ fn session(
     catalog: &Arc<Catalog>,
     settings: &MaintainSettings,
     clock: &Arc<dyn Clock>,
+    registry: &Registry,
     stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<Ended> {
@@ -77,6 +80,7 @@ fn session(
     let reread = Reread::take_up(base, log, &planned, clock.wall_ms())?;
     let mut ingest = Ingest::open(base, catalog.clone(), clock.clone(), &planned)?;
     ingest.reread.clone_from(&reread);
+    ingest.registry.clone_from(registry);
     show(board, &ingest, 0, 0);
     let first = if settings.once {
         let probe = probe(log, clock, ingest.greatest())?;
@@ -102,7 +106,8 @@ fn session(
                         floors,
                         settings.read,
                         reread.as_ref(),
-                    )?;
+                    )?
+                    .with_registry(registry.clone());
                     reader.run(&sender, reading_ends)
                 }
             })
