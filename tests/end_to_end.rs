@@ -25,6 +25,10 @@ mod modes;
 mod redis_loss;
 #[path = "support/redis_server.rs"]
 mod redis_server;
+#[path = "support/schema_registry.rs"]
+mod registry;
+#[path = "support/transcode.rs"]
+mod transcode;
 #[path = "end_to_end/two_maintainers.rs"]
 mod two_maintainers;
 #[path = "end_to_end/world.rs"]

@@ -12,11 +12,13 @@ mod bytes;
 mod history;
 #[path = "formats/messages.rs"]
 mod messages;
+#[path = "formats/native.rs"]
+mod native;
 #[path = "formats/odds.rs"]
 mod odds;
 #[path = "formats/refused.rs"]
 mod refused;
-#[path = "formats/registry.rs"]
+#[path = "support/schema_registry.rs"]
 mod registry;
-#[path = "formats/transcode.rs"]
+#[path = "support/transcode.rs"]
 mod transcode;

@@ -47,6 +47,12 @@ impl HttpRegistry {
             return Err(PortError::permanent("registry.url is no address of a schema registry")
                 .with_hint("set registry.url to http://host:port or https://host"));
         }
+        if url.contains('@') {
+            return Err(PortError::permanent(
+                "registry.url holds a user name or password, and is shown in messages",
+            )
+            .with_hint("set registry.username and DRIFTLESS_REGISTRY_PASSWORD instead"));
+        }
         let config = Agent::config_builder()
             .timeout_global(Some(Duration::from_millis(settings.timeout_ms)))
             .http_status_as_error(false)

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::registry::StandIn;
+use crate::transcode;
 use crate::world::{World, real_kafka};
 
 fn folder() -> PathBuf {
@@ -40,6 +42,55 @@ fn one_history_ends_in_the_same_checksum_in_every_format_on_a_real_topic() {
         world.run(&["dlq", "list"]).expect(0);
         assert_eq!(world.checksum(&[]), expected, "{name}");
     }
+}
+
+/// The recorded history in Avro, key and value, with the schemas that it names.
+fn in_avro(registry: &StandIn) -> Vec<[Option<Vec<u8>>; 2]> {
+    let text = std::fs::read_to_string(folder().join("debezium/messages.jsonl")).unwrap();
+    let mut known: Vec<Value> = Vec::new();
+    let mut encode = |text: &Value| {
+        let enveloped: Value = serde_json::from_str(text.as_str()?).unwrap();
+        let told = &enveloped["schema"];
+        let at = known.iter().position(|known| known == told).unwrap_or_else(|| {
+            registry.put(known.len() as u32 + 1, &transcode::schema_of(told));
+            known.push(told.clone());
+            known.len() - 1
+        });
+        Some(transcode::message(at as u32 + 1, told, &enveloped["payload"]))
+    };
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ours = lines.filter(|line| line["topic"] == "shop.public.order_lines");
+    ours.map(|line| [encode(&line["key"]), encode(&line["value"])]).collect()
+}
+
+#[test]
+fn a_topic_in_avro_waits_for_its_registry_and_ends_in_the_same_checksum() {
+    if real_kafka().is_none() {
+        return;
+    }
+    let registry = StandIn::start();
+    let configuration = std::fs::read_to_string(folder().join("debezium_avro/driftless.toml")).unwrap();
+    let (_, section) = configuration.split_once("[[topic]]").unwrap();
+    let section = format!("{section}\n[registry]\nurl = \"{}\"\nusername = \"reader\"\n", registry.url());
+    let Some(world) = World::with_topic_section("avro", 1, &section) else { return };
+    let producer = world.producer();
+    for [key, value] in in_avro(&registry) {
+        producer.send(&world.topic, Some(0), key.as_deref(), value.as_deref()).unwrap();
+    }
+    producer.flush(crate::world::PATIENCE).unwrap();
+    let with_password = |password: &str| {
+        let mut command = world.installation.command(&["run", "--once"]);
+        command.env("DRIFTLESS_REGISTRY_PASSWORD", password);
+        command
+    };
+    world.installation.run_command(with_password("wrong")).expect(2).says(&["DRIFTLESS_REGISTRY_PASSWORD"]);
+    registry.fail_with(Some(503));
+    let running = world.installation.start(with_password("secret"));
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    registry.fail_with(None);
+    running.wait(crate::world::PATIENCE).expect(0).says(&["status 503"]);
+    world.run(&["dlq", "list"]).expect(0);
+    assert_eq!(world.checksum(&[]), expected_checksum());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Avro with a schema registry: the recorded history, as the Avro converter would have written it, and what happens
 //! when schemas change, are missing, or cannot be asked for.
 
+use driftless::io::registry::{HttpRegistry, RegistrySettings};
 use driftless::pure::base::Action;
 use driftless::pure::event::Decoded;
 use driftless::pure::formats::Record;
@@ -124,6 +125,11 @@ fn a_registry_that_refuses_us_or_is_none_is_said_with_what_to_do() {
         let error = running.reader.poll(std::time::Duration::ZERO).expect_err("nobody to ask");
         assert!(error.to_string().contains("registry.url"), "{error}");
     });
+    for (url, says) in [("ftp://x", "http://host:port"), ("http://user:word@x", "registry.username")] {
+        let settings = RegistrySettings { url: url.into(), username: None, password: None, timeout_ms: 1 };
+        let error = HttpRegistry::open(&settings).err().expect(says).to_string();
+        assert!(error.contains(says) && !error.contains("word@"), "{error}");
+    }
     for (settings, says) in [
         (&["registry.timeout_ms=0"][..], "from 1 to 600000"),
         (&["topic.0.format=maxwell"], "has no such setting"),

@@ -219,6 +219,39 @@ fn an_update_that_leaves_a_column_out_needs_the_stored_row() {
 }
 
 #[test]
+fn p2_a_second_snapshot_in_the_stream_is_an_upsert_at_its_position() {
+    let world = world(catalog(PLAIN, &[]), 1);
+    let (_, row) = recorded("debezium_plain", "O1009");
+    let at = |op: &str, lsn: u64, quantity: i64| {
+        let mut message = row.clone();
+        message["op"] = json!(op);
+        message["after"]["quantity"] = json!(quantity);
+        message["source"]["lsn"] = json!(lsn);
+        message["source"]["sequence"] = json!(format!("[null,\"{lsn}\"]"));
+        message["source"]["snapshot"] = json!(if op == "r" { "true" } else { "false" });
+        let topic = world.catalog.topics[0].name.clone();
+        let partition = driftless::pure::seq::TopicPartition { topic, partition: 0 };
+        world.log.append(&partition, None, Some(message.to_string().as_bytes()));
+    };
+    at("r", 100, 1);
+    at("u", 120, 2);
+    at("r", 130, 2);
+    at("r", 110, 1);
+    at("u", 130, 3);
+    world.run(|running| {
+        running.ingest_all();
+        let rows = world.base_rows("first");
+        assert_eq!(
+            (rows.len(), &rows[0][6]),
+            (1, &json!(3)),
+            "what is at a snapshot's position comes after it"
+        );
+        let counts = running.counts();
+        assert_eq!((counts.applied, counts.stale, counts.dead_letter), (4, 1, 0));
+    });
+}
+
+#[test]
 fn deletes_that_an_unwrapping_transform_loses_are_noticed() {
     let (key, row) = recorded("debezium_unwrapped", "O1009");
     let without = |names: &[&str]| {

@@ -1,6 +1,9 @@
 //! A schema registry of the tests' own, over real HTTP on a free port: schemas by number, what was asked, and
 //! trouble on demand.
 
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
