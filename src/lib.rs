@@ -18,7 +18,7 @@
 //!
 //! | step | decides (`pure`) | loops (`pipeline`) | touches the world (`io`) |
 //! | --- | --- | --- | --- |
-//! | declare | [`pure::contract`], [`pure::schema`], [`pure::catalog`] | | [`config`] |
+//! | declare | [`pure::contract`], [`pure::schema`], [`pure::catalog`], [`pure::inspect`] | | [`config`] |
 //! | read | [`pure::formats`] (one decoder a format), [`pure::event`] | [`pipeline::read`] | [`io::kafka`] |
 //! | apply | [`pure::apply`], [`pure::watermark`], [`pure::group_key`] | [`pipeline::ingest`], [`pipeline::seed`], [`pipeline::requests`] | [`io::sqlite`] |
 //! | recompute | [`pure::recompute`], [`pure::expression`] | | [`io::sqlite`] |

@@ -127,6 +127,15 @@ pub trait Log: Send {
     fn advise(&mut self, next: &[(TopicPartition, i64)]);
 }
 
+/// Where messages' schemas are known by number.
+///
+/// # Contract
+/// - A number names one schema for good; what was answered once may be kept.
+pub trait SchemaRegistry: Send + Sync {
+    /// The text of a schema, or why the registry has none of this number that can be read.
+    fn schema(&self, id: u32) -> PortResult<Result<String, String>>;
+}
+
 /// The meta hash of a view, fields as they are stored; empty where the view is absent.
 pub type Meta = std::collections::BTreeMap<String, String>;
 

@@ -9,6 +9,8 @@ mod configuration;
 mod contracts;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/inspect.rs"]
+mod inspect;
 #[path = "support/installation.rs"]
 mod installation;
 #[path = "cli/output.rs"]

@@ -11,6 +11,8 @@ mod dead_letters;
 mod first_start;
 #[path = "support/fold.rs"]
 mod fold;
+#[path = "end_to_end/formats.rs"]
+mod formats;
 #[path = "end_to_end/gaps.rs"]
 mod gaps;
 #[path = "end_to_end/generations.rs"]
@@ -23,6 +25,10 @@ mod modes;
 mod redis_loss;
 #[path = "support/redis_server.rs"]
 mod redis_server;
+#[path = "support/schema_registry.rs"]
+mod registry;
+#[path = "support/transcode.rs"]
+mod transcode;
 #[path = "end_to_end/two_maintainers.rs"]
 mod two_maintainers;
 #[path = "end_to_end/world.rs"]

@@ -4,13 +4,21 @@
 
 mod support;
 
+#[path = "formats/avro.rs"]
+mod avro;
 #[path = "formats/bytes.rs"]
 mod bytes;
 #[path = "formats/history.rs"]
 mod history;
 #[path = "formats/messages.rs"]
 mod messages;
+#[path = "formats/native.rs"]
+mod native;
 #[path = "formats/odds.rs"]
 mod odds;
 #[path = "formats/refused.rs"]
 mod refused;
+#[path = "support/schema_registry.rs"]
+mod registry;
+#[path = "support/transcode.rs"]
+mod transcode;

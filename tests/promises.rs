@@ -304,6 +304,7 @@ fn p12_batches_commits_and_scripts_keep_to_their_limits_and_end_in_the_same_stat
         ends: &mut ends,
         base: &mut base,
         publishing: Some(Publishing { reader: &mut reader, store: &mut store }),
+        registry: None,
         clock: world.clock.clone(),
         checkpoint: &mut || (),
     };

@@ -8,10 +8,12 @@ use crate::config::{self, Config, ConfigError, Overrides, Settings};
 use crate::io::clock::SystemClock;
 use crate::io::kafka::{KafkaLog, KafkaSettings};
 use crate::io::redis::{RedisSettings, RedisStore};
+use crate::io::registry::{HttpRegistry, RegistrySettings};
 use crate::io::sqlite::{BaseSettings, SqliteReader, SqliteWriter};
 use crate::pipeline::maintain::MaintainSettings;
 use crate::pipeline::publish::PublishSettings;
 use crate::pipeline::read::ReadSettings;
+use crate::pipeline::schemas::Registry;
 use crate::ports::{Clock, PortResult};
 use crate::pure::backoff::Backoff;
 use crate::pure::catalog::Catalog;
@@ -32,6 +34,7 @@ pub struct Context {
     held: Option<Held>,
     redis_password: Option<Secret>,
     kafka_password: Option<Secret>,
+    registry_password: Option<Secret>,
 }
 
 /// The overrides of environment and arguments.
@@ -74,6 +77,7 @@ impl Context {
             clock: Arc::new(SystemClock::default()),
             redis_password: secret("DRIFTLESS_REDIS_PASSWORD")?,
             kafka_password: secret("DRIFTLESS_KAFKA_PASSWORD")?,
+            registry_password: secret("DRIFTLESS_REGISTRY_PASSWORD")?,
         })
     }
 
@@ -177,6 +181,19 @@ impl Context {
     fn open_log_with(&self, settings: &KafkaSettings) -> PortResult<KafkaLog> {
         let topics: Vec<String> = self.catalog.topics.iter().map(|topic| topic.name.to_string()).collect();
         KafkaLog::open(settings, &topics)
+    }
+
+    /// The schema registry, where one is configured.
+    pub fn open_registry(&self) -> PortResult<Registry> {
+        let registry = &self.settings().registry;
+        let Some(url) = &registry.url else { return Ok(None) };
+        let settings = RegistrySettings {
+            url: url.clone(),
+            username: registry.username.clone(),
+            password: self.registry_password.clone(),
+            timeout_ms: registry.timeout_ms,
+        };
+        Ok(Some(Arc::new(HttpRegistry::open(&settings)?)))
     }
 
     pub fn open_store(&self) -> PortResult<RedisStore> {

@@ -180,5 +180,9 @@ fn as_json(letter: &Letter) -> Value {
         "why": letter.why,
         "key": bytes(&letter.key),
         "value": bytes(&letter.value),
+        "headers": letter.headers.iter().map(|header| {
+            let value = header.value.as_deref().map(<[u8]>::to_vec);
+            json!([&*header.name, bytes(&value)])
+        }).collect::<Vec<_>>(),
     })
 }

@@ -61,6 +61,7 @@ impl<'a> Desk<'a> {
         let known = base.partitions()?;
         let mut ingest =
             Ingest::open(&mut base, self.context.catalog.clone(), self.context.clock.clone(), &known)?;
+        ingest.registry = self.context.open_registry()?;
         requests::carry_out(&mut ingest)?;
         match action {
             Action::RepairGroups { view, .. } => self.publish(view),

@@ -27,9 +27,9 @@ pub struct Arguments {
     /// FILE.csv, FILE.jsonl, or sqlite:FILE#table.
     #[arg(long, value_name = "FILE")]
     from: String,
-    /// Every change up to this sequence is in the file.
+    /// Every change up to this sequence is in the file; epoch.position.row where positions of a source order them.
     #[arg(long, value_name = "N")]
-    through_seq: u64,
+    through_seq: Seq,
     /// Where reading goes on: topic:partition=offset, several with commas. Partitions that are not named are
     /// read from the start of the log, where P2 makes what is in already harmless.
     #[arg(long, value_delimiter = ',', value_name = "TOPIC:PARTITION=OFFSET")]
@@ -59,12 +59,12 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         Box::new(move |step| bar.inc(step))
     });
     let mut base = context.open_writer()?;
-    let seed = Seed { table, through: Seq::at(arguments.through_seq), positions };
+    let seed = Seed { table, through: arguments.through_seq, positions };
     let (commit, count) = seed::load(&mut base, &context.catalog, &seed, &mut rows, context.clock.wall_ms())?;
     bar.finish_and_clear();
     match shared.format {
         Format::Json => print_json(&json!({
-            "table": arguments.table, "rows": count, "through_seq": arguments.through_seq, "commit": commit.0,
+            "table": arguments.table, "rows": count, "through_seq": arguments.through_seq.to_json(), "commit": commit.0,
         })),
         Format::Text => tell!(
             "{} rows in {} as of sequence {}; next: driftless run",

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::ConfigError;
-use super::topic::{ColumnSetting, DeletesSetting, EncodingSetting, Format, TopicSection, WatermarkMode};
+use super::topic::{
+    ColumnSetting, DeletesSetting, EncodingSetting, Format, Serialization, TopicSection, WatermarkMode,
+};
+use crate::pure::formats::avro::AvroDecoder;
 use crate::pure::formats::canal::CanalDecoder;
 use crate::pure::formats::connect::Plans;
 use crate::pure::formats::debezium::DebeziumDecoder;
@@ -28,7 +31,7 @@ pub(super) fn decoder(
     topic.check()?;
     let fields = topic.fields()?;
     let table = table.clone();
-    Ok(match section.format {
+    let decoder = match section.format {
         Format::Native => Decoder::Native(topic.native(order)),
         Format::Debezium => Decoder::Debezium(DebeziumDecoder::new(
             table,
@@ -47,6 +50,10 @@ pub(super) fn decoder(
         Format::Upsert => Decoder::Upsert(UpsertDecoder::new(table, topic.plans(fields)?)),
         Format::Maxwell => Decoder::Maxwell(MaxwellDecoder::new(table, order, topic.source_table()?, fields)),
         Format::Canal => Decoder::Canal(CanalDecoder::new(table, topic.source_table()?, fields)),
+    };
+    Ok(match section.serialization {
+        Serialization::Json => decoder,
+        Serialization::Avro => Decoder::Avro(AvroDecoder::new(decoder, order)),
     })
 }
 
@@ -81,6 +88,8 @@ impl TopicFormat<'_> {
         )?;
         only(section.unavailable_value.is_some(), "unavailable_value", &[Debezium, DebeziumUnwrapped])?;
         only(section.deletes.is_some(), "deletes", &[DebeziumUnwrapped])?;
+        let is_avro = section.serialization == Serialization::Avro;
+        only(is_avro, "serialization", &[Debezium, DebeziumUnwrapped, Upsert])?;
         for column in section.columns.keys() {
             if self.table.column(column).is_none() {
                 let message = format!("table {} has no column {column}", self.table.name);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::ConfigError;
-use super::topic::TopicSection;
+use super::topic::{Serialization, TopicSection};
 use crate::pure::schedule::Schedule;
 
 /// Everything that can be set. Unknown names are mistakes.
@@ -21,6 +21,8 @@ pub struct Settings {
     pub kafka: KafkaSection,
     #[serde(default)]
     pub redis: RedisSection,
+    #[serde(default)]
+    pub registry: RegistrySection,
     #[serde(default)]
     pub maintain: Maintain,
     #[serde(default)]
@@ -108,6 +110,23 @@ impl Default for KafkaSection {
             topic_check_ms: 5_000,
             properties: BTreeMap::new(),
         }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RegistrySection {
+    /// Schema registry for topics in Avro, `http://host:port` or `https://…`. Default: none.
+    pub url: Option<String>,
+    /// Default: nobody is named.
+    pub username: Option<String>,
+    /// Longest wait for an answer, in ms, 1 to 600,000. Default 5,000.
+    pub timeout_ms: u64,
+}
+
+impl Default for RegistrySection {
+    fn default() -> Self {
+        RegistrySection { url: None, username: None, timeout_ms: 5_000 }
     }
 }
 
@@ -274,7 +293,17 @@ impl Settings {
         within("kafka.topic_check_ms", self.kafka.topic_check_ms.into(), 0, 3_600_000)?;
         within("redis.connect_timeout_ms", self.redis.connect_timeout_ms, 1, 600_000)?;
         within("redis.response_timeout_ms", self.redis.response_timeout_ms, 1, 600_000)?;
+        within("registry.timeout_ms", self.registry.timeout_ms, 1, 600_000)?;
         within("redis.changes_max", self.redis.changes_max, 0, 1_000_000)?;
+        if let Some(topic) = self.topics.iter().find(|topic| topic.serialization == Serialization::Avro)
+            && self.registry.url.is_none()
+        {
+            return Err(ConfigError::new(
+                place_of("registry.url"),
+                format!("topic {} is in Avro, and there is no schema registry to ask", topic.name),
+                "set registry.url, e.g. \"http://127.0.0.1:8081\"",
+            ));
+        }
         let maintain = &self.maintain;
         within("maintain.read_records_max", maintain.read_records_max as u64, 1, 1_000_000)?;
         within("maintain.read_batches_max", maintain.read_batches_max as u64, 1, 1_000)?;

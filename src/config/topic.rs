@@ -11,6 +11,9 @@ pub struct TopicSection {
     pub name: String,
     pub table: String,
     pub format: Format,
+    /// `json` (default), or `avro` with a schema registry.
+    #[serde(default)]
+    pub serialization: Serialization,
     pub watermark: WatermarkMode,
     /// Mode dense: the first sequence of all. Default 1.
     pub first_seq: Option<u64>,
@@ -57,6 +60,14 @@ impl Format {
             Format::Canal => "canal",
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Serialization {
+    #[default]
+    Json,
+    Avro,
 }
 
 /// The transform's `delete.tombstone.handling.mode` (`delete.handling.mode` before Debezium 2.5).

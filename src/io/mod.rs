@@ -6,6 +6,7 @@ pub mod control;
 pub mod kafka;
 pub mod machine;
 pub mod redis;
+pub mod registry;
 pub mod rows;
 pub mod sqlite;
 pub mod twin;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::pipeline::read::{Item, Message, What};
 use crate::pipeline::reread::Reread;
+use crate::pipeline::schemas::Registry;
 use crate::ports::{BaseWriter, Clock, PortError, PortResult};
 use crate::pure::base::{Anchor, NewLetter, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
@@ -54,6 +55,8 @@ pub struct Ingest<'a> {
     pub(super) reread: Option<Reread>,
     /// A request to read again waits for the next session of reading.
     pub(super) wants_reread: bool,
+    /// Asked for schemas when a dead letter is tried again.
+    pub registry: Registry,
 }
 
 impl<'a> Ingest<'a> {
@@ -87,6 +90,7 @@ impl<'a> Ingest<'a> {
             tables,
             frontiers,
             probe: None,
+            registry: None,
             reread: None,
             wants_reread: false,
         };

@@ -22,6 +22,7 @@ pub(crate) use prober::probe;
 
 use crate::pipeline::publish::{PublishSettings, Succession};
 use crate::pipeline::read::ReadSettings;
+use crate::pipeline::schemas::Registry;
 use crate::ports::{BaseReader, BaseWriter, Clock, Log, PortError, PortResult, ViewStore};
 use crate::pure::backoff::Backoff;
 use crate::pure::catalog::Catalog;
@@ -35,6 +36,7 @@ pub struct Ports<'a> {
     /// `None` follows the log without publishing, as a generation that is not live does.
     pub publishing: Option<Publishing<'a>>,
     pub clock: Arc<dyn Clock>,
+    pub registry: Registry,
     /// Keeps the base's WAL small; called often, from a thread of its own.
     pub checkpoint: &'a mut (dyn FnMut() + Send),
 }
@@ -78,7 +80,7 @@ pub fn run(
     stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<()> {
-    let Ports { log, ends, base, publishing, clock, checkpoint } = ports;
+    let Ports { log, ends, base, publishing, clock, registry, checkpoint } = ports;
     let advises = publishing.is_some();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -108,7 +110,8 @@ pub fn run(
                 }
             })
             .map_err(thread_trouble)?;
-        let written = writer::run(log, base, catalog, settings, clock, stop, board);
+        let source = writer::Source { log, registry: &registry };
+        let written = writer::run(source, base, catalog, settings, clock, stop, board);
         // Whatever was committed is published, within bounds; then the helpers end.
         board.finish();
         let published = publishing.map_or(Ok(()), |publishing| join(publishing.join()));

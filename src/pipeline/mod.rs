@@ -10,6 +10,7 @@ pub mod read;
 pub mod reconcile;
 pub mod requests;
 pub mod reread;
+pub mod schemas;
 pub mod seed;
 pub mod settle;
 pub mod sweep;

@@ -5,12 +5,14 @@ mod bounded;
 
 pub use bounded::BoundedLog;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::pipeline::reread::Reread;
+use crate::pipeline::schemas::{self, Registry};
 use crate::ports::{Log, LogItem, PortError, PortResult, RecordRef};
 use crate::pure::base::{Counts, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
@@ -182,6 +184,41 @@ pub struct Reader<'a> {
     slots: Vec<Slot>,
     floors: Vec<Option<Seq>>,
     refreshed: Instant,
+    registry: Registry,
+    /// What was polled behind a record whose schema could not be asked for; it comes first, in the log's order.
+    waiting: VecDeque<Waiting>,
+}
+
+/// An item of the log that is kept.
+enum Waiting {
+    Record { slot: usize, offset: i64, timestamp_ms: Option<i64>, message: Message },
+    End { slot: usize, next_offset: i64 },
+}
+
+impl Waiting {
+    fn of(item: &LogItem<'_>) -> Self {
+        match *item {
+            LogItem::End { slot, next_offset } => Waiting::End { slot, next_offset },
+            LogItem::Record(RecordRef { slot, offset, timestamp_ms, key, value, headers }) => {
+                let message = Message::of(&Record { offset, key, value, headers }, true);
+                Waiting::Record { slot, offset, timestamp_ms, message }
+            }
+        }
+    }
+
+    fn item(&self) -> LogItem<'_> {
+        match self {
+            Waiting::End { slot, next_offset } => LogItem::End { slot: *slot, next_offset: *next_offset },
+            Waiting::Record { slot, offset, timestamp_ms, message } => LogItem::Record(RecordRef {
+                slot: *slot,
+                offset: *offset,
+                timestamp_ms: *timestamp_ms,
+                key: message.key.as_deref(),
+                value: message.value.as_deref(),
+                headers: &message.headers,
+            }),
+        }
+    }
 }
 
 struct Slot {
@@ -212,8 +249,16 @@ impl<'a> Reader<'a> {
         settings: ReadSettings,
         reread: Option<&Reread>,
     ) -> PortResult<Self> {
-        let mut reader =
-            Reader { log, catalog, settings, slots: Vec::new(), floors, refreshed: Instant::now() };
+        let mut reader = Reader {
+            log,
+            catalog,
+            settings,
+            slots: Vec::new(),
+            floors,
+            refreshed: Instant::now(),
+            registry: None,
+            waiting: VecDeque::new(),
+        };
         for (slot, state) in planned.iter().enumerate() {
             let low = match state.anchor {
                 Some(_) => reader.log.bounds(&state.at)?.low,
@@ -240,21 +285,52 @@ impl<'a> Reader<'a> {
         self.log.assign(&from)
     }
 
+    /// Asks this registry for the schemas that messages name.
+    pub fn with_registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
     /// Reads what is there, waiting up to `wait` for the first record.
     pub fn poll(&mut self, wait: Duration) -> PortResult<Vec<Item>> {
         let mut items = Vec::new();
-        let (slots, catalog, through) = (&mut self.slots, &self.catalog, self.settings.through);
+        let mut decoding = Decoding {
+            slots: &mut self.slots,
+            catalog: &self.catalog,
+            registry: &self.registry,
+            through: self.settings.through,
+        };
+        // 1. What waited for a schema.
+        while let Some(first) = self.waiting.front() {
+            match decoding.decode(first.item()) {
+                Ok(item) => items.push(item),
+                Err(error) if items.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+            self.waiting.pop_front();
+        }
+        if !items.is_empty() {
+            return Ok(items);
+        }
+        // 2. What the log has; from the first that cannot be decoded yet, everything waits.
+        let (waiting, mut trouble) = (&mut self.waiting, None);
         let result = self.log.poll(self.settings.batch_records_max, wait, &mut |item| {
-            items.push(decode(slots, catalog, through, item));
+            if trouble.is_none() {
+                match decoding.decode(item) {
+                    Ok(item) => return items.push(item),
+                    Err(error) => trouble = Some(error),
+                }
+            }
+            waiting.push_back(Waiting::of(&item));
         });
-        // What came before an error is kept: it has been read.
-        match result {
-            Err(error) if items.is_empty() => Err(error),
-            Err(error) => {
+        // 3. What came before an error is kept: it has been read.
+        match result.map_or_else(Some, |_| trouble) {
+            Some(error) if items.is_empty() => Err(error),
+            Some(error) => {
                 tracing::debug!(%error, "log: an error after records");
                 Ok(items)
             }
-            Ok(_) => Ok(items),
+            None => Ok(items),
         }
     }
 
@@ -338,29 +414,42 @@ fn hand_on(batches: &SyncSender<Batch>, mut batch: Batch, stop: &AtomicBool) -> 
     }
 }
 
-fn decode(slots: &mut [Slot], catalog: &Catalog, through: Option<Seq>, item: LogItem<'_>) -> Item {
-    let record = match item {
-        LogItem::End { slot, next_offset } => {
-            slots[slot].next = slots[slot].next.max(next_offset);
-            return Item { slot, offset: next_offset, checksum: 0, what: What::End };
-        }
-        LogItem::Record(record) => record,
-    };
-    let slot = &mut slots[record.slot];
-    slot.next = slot.next.max(record.offset + 1);
-    let decoder = &catalog.topics[slot.topic].decoder;
-    let RecordRef { offset, key, value, headers, .. } = record;
-    let read = Record { offset, key, value, headers };
-    let message = || Message::of(&read, decoder.reads_headers());
-    let what = match decoder.decode(&read).map(|decoded| left_of(decoded, through)) {
-        Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
-        Ok(Decoded::Changes(changes)) => What::Changes { changes, message: message() },
-        Ok(Decoded::Truncate(seq)) => What::Truncate { seq, message: message() },
-        Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
-        Ok(Decoded::Control) => What::Control,
-        Err(rejection) => What::Rejected { rejection: Box::new(rejection), message: message() },
-    };
-    Item { slot: record.slot, offset: record.offset, checksum: checksum(record.key, record.value), what }
+/// What decoding an item of the log needs and moves.
+struct Decoding<'a> {
+    slots: &'a mut [Slot],
+    catalog: &'a Catalog,
+    registry: &'a Registry,
+    through: Option<Seq>,
+}
+
+impl Decoding<'_> {
+    /// An error is the registry's: the item is to be decoded again.
+    fn decode(&mut self, item: LogItem<'_>) -> PortResult<Item> {
+        let record = match item {
+            LogItem::End { slot, next_offset } => {
+                self.slots[slot].next = self.slots[slot].next.max(next_offset);
+                return Ok(Item { slot, offset: next_offset, checksum: 0, what: What::End });
+            }
+            LogItem::Record(record) => record,
+        };
+        let RecordRef { offset, key, value, headers, .. } = record;
+        let read = Record { offset, key, value, headers };
+        let slot = &mut self.slots[record.slot];
+        let decoder = &self.catalog.topics[slot.topic].decoder;
+        schemas::learn(decoder, &read, self.registry, false)?;
+        slot.next = slot.next.max(record.offset + 1);
+        let message = || Message::of(&read, decoder.reads_headers());
+        let what = match decoder.decode(&read).map(|decoded| left_of(decoded, self.through)) {
+            Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
+            Ok(Decoded::Changes(changes)) => What::Changes { changes, message: message() },
+            Ok(Decoded::Truncate(seq)) => What::Truncate { seq, message: message() },
+            Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
+            Ok(Decoded::Control) => What::Control,
+            Err(rejection) => What::Rejected { rejection: Box::new(rejection), message: message() },
+        };
+        let checksum = checksum(record.key, record.value);
+        Ok(Item { slot: record.slot, offset: record.offset, checksum, what })
+    }
 }
 
 /// What of a message lies at or below `through`. What is beyond is left out; but it tells that what comes before it

@@ -3,6 +3,7 @@
 
 use crate::pipeline::ingest::{Ingest, TableChange};
 use crate::pipeline::read::Message;
+use crate::pipeline::schemas;
 use crate::ports::{Change, PortResult};
 use crate::pure::base::{Action, Answer, Letter, LetterState, Request, Word};
 use crate::pure::event::{Class, Decoded, RowChange};
@@ -232,6 +233,10 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
     };
     let (key, value) = (letter.key.as_deref(), letter.value.as_deref());
     let record = Record { offset: letter.offset, key, value, headers: &letter.headers };
+    if let Err(error) = schemas::learn(&topic.decoder, &record, &ingest.registry, true) {
+        tracing::warn!(%error, letter = letter.id, "the letter stays open");
+        return Ok(false);
+    }
     let Ok(decoded) = topic.decoder.decode(&record) else {
         return Ok(false);
     };

@@ -6,6 +6,7 @@
 //! [`time`] for what JSON has no type for; [`connect`] takes the converter's envelope off, and [`position`] orders
 //! events as their source did. The native format, which is read most, has a reader of its own.
 
+pub mod avro;
 pub mod canal;
 pub mod connect;
 pub mod debezium;
@@ -90,6 +91,8 @@ pub enum Decoder {
     Upsert(upsert::UpsertDecoder),
     Maxwell(maxwell::MaxwellDecoder),
     Canal(canal::CanalDecoder),
+    /// One of the others, whose messages come in Avro.
+    Avro(avro::AvroDecoder),
 }
 
 impl Decoder {
@@ -102,6 +105,7 @@ impl Decoder {
             Decoder::Upsert(decoder) => decoder.decode(record),
             Decoder::Maxwell(decoder) => decoder.decode(record),
             Decoder::Canal(decoder) => decoder.decode(record),
+            Decoder::Avro(decoder) => decoder.decode(record),
         }
     }
 
@@ -110,6 +114,14 @@ impl Decoder {
         match self {
             Decoder::Native(decoder) => decoder.reads_headers(),
             _ => false,
+        }
+    }
+
+    /// The decoder whose messages name schemas of a registry.
+    pub fn avro(&self) -> Option<&avro::AvroDecoder> {
+        match self {
+            Decoder::Avro(decoder) => Some(decoder),
+            _ => None,
         }
     }
 }

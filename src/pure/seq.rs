@@ -27,6 +27,11 @@ impl Seq {
         Seq { position: self.position.saturating_sub(1), ..self }
     }
 
+    /// A plain sequence as a number, any other as text.
+    pub fn to_json(self) -> serde_json::Value {
+        if self.is_plain() { self.position.into() } else { self.to_string().into() }
+    }
+
     /// Whether the plain number `position` says it all.
     pub fn is_plain(self) -> bool {
         self.epoch == 0 && self.row == 0

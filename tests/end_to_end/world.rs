@@ -50,6 +50,20 @@ impl World {
         Some(world)
     }
 
+    /// A world whose topic has this section, but for its name.
+    pub fn with_topic_section(case: &str, partitions: i32, section: &str) -> Option<Self> {
+        let world = Self::with_topic(case, partitions, "watermark = \"offsets\"")?;
+        let text = std::fs::read_to_string(world.installation.path("driftless.toml")).unwrap();
+        let (before, _) = text.split_once("[[topic]]").unwrap();
+        let lines = section.lines().map(|line| match line.starts_with("name = ") {
+            true => format!("name = {:?}\n", world.topic),
+            false => format!("{line}\n"),
+        });
+        let text = format!("{before}[[topic]]\n{}", lines.collect::<String>());
+        world.installation.write("driftless.toml", text);
+        Some(world)
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Answer {
         self.installation.run(arguments)
     }

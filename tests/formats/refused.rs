@@ -105,11 +105,13 @@ fn with_and_without_the_schema_envelope_a_message_says_the_same() {
 fn the_kinds_of_record_that_stand_among_changes_are_control() {
     for value in [
         json!({"ts_ms": 1767225600000u64}),
-        json!({"status": "END", "id": "571:53195832", "event_count": 2, "data_collections": []}),
+        json!({"status": "END", "id": "571:53195832", "ts_ms": 1, "event_count": 2, "data_collections": []}),
         json!({"ddl": "ALTER TABLE orders ADD x int", "databaseName": "shop", "tableChanges": []}),
         json!({"schema": {"type": "struct"}, "payload": null}),
     ] {
-        assert_eq!(decode(PLAIN, &[], None, Some(&value)), Ok(Decoded::Control), "{value}");
+        for file in [PLAIN, UNWRAPPED] {
+            assert_eq!(decode(file, &[], None, Some(&value)), Ok(Decoded::Control), "{file} {value}");
+        }
     }
     assert_eq!(
         decode(PLAIN, &[], Some(&json!({"order_id": "O1", "line_no": 1})), None),
@@ -213,6 +215,39 @@ fn an_update_that_leaves_a_column_out_needs_the_stored_row() {
         append(&world, update);
         running.ingest_all();
         assert_eq!(running.counts().duplicate, 1);
+    });
+}
+
+#[test]
+fn p2_a_second_snapshot_in_the_stream_is_an_upsert_at_its_position() {
+    let world = world(catalog(PLAIN, &[]), 1);
+    let (_, row) = recorded("debezium_plain", "O1009");
+    let at = |op: &str, lsn: u64, quantity: i64| {
+        let mut message = row.clone();
+        message["op"] = json!(op);
+        message["after"]["quantity"] = json!(quantity);
+        message["source"]["lsn"] = json!(lsn);
+        message["source"]["sequence"] = json!(format!("[null,\"{lsn}\"]"));
+        message["source"]["snapshot"] = json!(if op == "r" { "true" } else { "false" });
+        let topic = world.catalog.topics[0].name.clone();
+        let partition = driftless::pure::seq::TopicPartition { topic, partition: 0 };
+        world.log.append(&partition, None, Some(message.to_string().as_bytes()));
+    };
+    at("r", 100, 1);
+    at("u", 120, 2);
+    at("r", 130, 2);
+    at("r", 110, 1);
+    at("u", 130, 3);
+    world.run(|running| {
+        running.ingest_all();
+        let rows = world.base_rows("first");
+        assert_eq!(
+            (rows.len(), &rows[0][6]),
+            (1, &json!(3)),
+            "what is at a snapshot's position comes after it"
+        );
+        let counts = running.counts();
+        assert_eq!((counts.applied, counts.stale, counts.dead_letter), (4, 1, 0));
     });
 }
 

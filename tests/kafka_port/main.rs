@@ -2,6 +2,7 @@
 //! where `DRIFTLESS_KAFKA` names it (`scripts/services up`). Must not know how the log is read.
 
 mod cluster;
+mod headers;
 mod reading;
 mod refusing;
 mod transactions;

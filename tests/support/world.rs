@@ -14,6 +14,7 @@ use driftless::pipeline::ingest::{Applied, Ingest, Probe};
 use driftless::pipeline::publish::{PublishSettings, Publisher, Step, Succession};
 use driftless::pipeline::read::{Item, ReadSettings, Reader, plan_start};
 use driftless::pipeline::requests;
+use driftless::pipeline::schemas::Registry;
 use driftless::ports::{
     BaseReader, BaseWriter, Clock, KeyScan, Log, Meta, Outline, PortResult, RangeRead, StoredFields,
     StoredGroup, ViewStore,
@@ -56,6 +57,8 @@ pub struct World {
     pub sizes: Sizes,
     /// The base `second` is another generation than the first, not a standby.
     pub second_is_candidate: bool,
+    /// Asked for schemas by readers and for letters that are tried again.
+    pub registry: Registry,
     starts: AtomicU64,
 }
 
@@ -81,6 +84,7 @@ impl World {
             store: TwinStore::new(),
             sizes: Sizes::default(),
             second_is_candidate: false,
+            registry: None,
             starts: AtomicU64::new(1),
         }
     }
@@ -136,7 +140,9 @@ impl World {
             through: None,
         };
         let reader = Reader::start(&mut log, catalog.clone(), &planned, floors, read)?;
-        let ingest = Ingest::open(&mut writer, catalog.clone(), self.clock.clone(), &planned)?;
+        let reader = reader.with_registry(self.registry.clone());
+        let mut ingest = Ingest::open(&mut writer, catalog.clone(), self.clock.clone(), &planned)?;
+        ingest.registry.clone_from(&self.registry);
         // 3. The store.
         let settings = PublishSettings {
             groups_per_script_max: self.sizes.groups_per_script_max,

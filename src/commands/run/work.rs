@@ -81,6 +81,7 @@ fn work(
         base: &mut base,
         publishing: publishing.as_mut().map(|(reader, store)| Publishing { reader, store }),
         clock: context.clock.clone(),
+        registry: context.open_registry()?,
         checkpoint: &mut checkpoint,
     };
     maintain::run(ports, &context.catalog, settings, stop, board)?;

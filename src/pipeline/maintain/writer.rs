@@ -13,6 +13,7 @@ use crate::pipeline::ingest::Ingest;
 use crate::pipeline::read::{Batch, Item, Reader, plan_start};
 use crate::pipeline::requests;
 use crate::pipeline::reread::Reread;
+use crate::pipeline::schemas::Registry;
 use crate::ports::{BaseWriter, Clock, Log, PortResult};
 use crate::pure::catalog::Catalog;
 use crate::pure::seq::TopicPartition;
@@ -20,8 +21,14 @@ use crate::pure::seq::TopicPartition;
 /// How long the writer waits for a batch before it looks for requests and probes.
 const IDLE_WAIT: Duration = Duration::from_millis(20);
 
+/// What records come from: the log, and the registry of the schemas that they name.
+pub(super) struct Source<'a> {
+    pub log: &'a mut dyn Log,
+    pub registry: &'a Registry,
+}
+
 pub(super) fn run(
-    log: &mut dyn Log,
+    mut source: Source<'_>,
     base: &mut dyn BaseWriter,
     catalog: &Arc<Catalog>,
     settings: &MaintainSettings,
@@ -31,7 +38,7 @@ pub(super) fn run(
 ) -> PortResult<()> {
     let mut failures = 0;
     loop {
-        match session(log, base, catalog, settings, clock, stop, board) {
+        match session(&mut source, base, catalog, settings, clock, stop, board) {
             Ok(Ended::ToReadAgain) => {}
             Ok(Ended::ForGood) => return Ok(()),
             // Told to end while the log or the base is in trouble: what was committed is safe, the rest waits in the log.
@@ -60,7 +67,7 @@ enum Ended {
 }
 
 fn session(
-    log: &mut dyn Log,
+    source: &mut Source<'_>,
     base: &mut dyn BaseWriter,
     catalog: &Arc<Catalog>,
     settings: &MaintainSettings,
@@ -68,6 +75,8 @@ fn session(
     stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<Ended> {
+    let Source { log, registry } = source;
+    let (log, registry): (&mut dyn Log, &Registry) = (&mut **log, registry);
     // 1. Where the base stands, and where each partition starts.
     let floors: Vec<_> = (0..catalog.tables.len())
         .map(|table| Ok(base.table_state(table)?.floor))
@@ -77,6 +86,7 @@ fn session(
     let reread = Reread::take_up(base, log, &planned, clock.wall_ms())?;
     let mut ingest = Ingest::open(base, catalog.clone(), clock.clone(), &planned)?;
     ingest.reread.clone_from(&reread);
+    ingest.registry.clone_from(registry);
     show(board, &ingest, 0, 0);
     let first = if settings.once {
         let probe = probe(log, clock, ingest.greatest())?;
@@ -102,7 +112,8 @@ fn session(
                         floors,
                         settings.read,
                         reread.as_ref(),
-                    )?;
+                    )?
+                    .with_registry(registry.clone());
                     reader.run(&sender, reading_ends)
                 }
             })

@@ -178,12 +178,17 @@ impl DebeziumDecoder {
     }
 }
 
-/// Heartbeats, transaction records and schema changes are no changes; anything else without `op` is a mistake.
-fn not_a_change(event: &Object<'_>) -> Result<Decoded, Mistake> {
+/// Whether a record without `op` is a heartbeat, a transaction record or a schema change.
+pub(super) fn is_beside(event: &Object<'_>) -> bool {
     let heartbeat = event.names().all(|name| name == "ts_ms" || name == "ts_us" || name == "ts_ns");
-    let transaction = event.has("status") && event.has("id");
+    let transaction = event.has("status") && event.has("id") && event.has("ts_ms");
     let schema_change = event.has("ddl") || event.has("tableChanges");
-    if heartbeat || transaction || schema_change {
+    heartbeat || transaction || schema_change
+}
+
+/// A record without `op`.
+fn not_a_change(event: &Object<'_>) -> Result<Decoded, Mistake> {
+    if is_beside(event) {
         return Ok(Decoded::Control);
     }
     let hint = if event.names().any(|name| name.starts_with("__")) {

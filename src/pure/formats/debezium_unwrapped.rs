@@ -9,7 +9,7 @@ use crate::pure::formats::field::{Field, has_key, read_key};
 use crate::pure::formats::json::{Json, Object};
 use crate::pure::formats::native::Order;
 use crate::pure::formats::unavailable::Unavailable;
-use crate::pure::formats::{Record, SourceTable, position, upsert};
+use crate::pure::formats::{Record, SourceTable, debezium, position, upsert};
 use crate::pure::schema::Table;
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
@@ -60,7 +60,14 @@ impl UnwrappedDecoder {
             return self.tombstone(record);
         }
         let row = payload.object("the message")?;
+        // What is no change of a row passes the transform as it was.
+        if !row.names().any(|name| name.starts_with("__")) && debezium::is_beside(&row) {
+            return Ok(Decoded::Control);
+        }
         if row.has("op") && row.has("source") {
+            if row.text("op")?.as_deref() == Some("m") {
+                return Ok(Decoded::Control);
+            }
             let hint = "op and source stand beside each other: format = \"debezium\" reads an envelope";
             return Err((Reason::NotObject, hint.to_owned()));
         }

@@ -78,13 +78,14 @@ impl Columns {
         }
     }
 
-    /// `texts_only`: the format writes every value as text.
-    pub(super) fn guesses(&self, texts_only: bool) -> Vec<Guess> {
+    /// `texts_only`: the format writes every value as text. `plain_only`: it reads every value as its column is.
+    pub(super) fn guesses(&self, texts_only: bool, plain_only: bool) -> Vec<Guess> {
         self.names
             .iter()
             .map(|name| {
                 let column = &self.seen[name];
-                let mut guess = column.guess(name, texts_only);
+                let mut guess =
+                    if plain_only { column.guess_plain(name) } else { column.guess(name, texts_only) };
                 guess.nullable = column.nulls > 0 || column.optional;
                 guess.missing = self.rows - column.present;
                 guess
@@ -200,6 +201,29 @@ impl Column {
             ),
             () if all(self.texts) => guess("text", String::new(), self.unsure_text()),
             () => guess("text", "as = \"text\"".to_owned(), Some("values of different kinds were seen")),
+        }
+    }
+
+    /// As the column is, or with a word that it is not.
+    fn guess_plain(&self, name: &str) -> Guess {
+        let values = self.present - self.nulls;
+        let (column_type, unsure) = match () {
+            () if self.integers == values && values > 0 => ("integer", None),
+            () if self.days == values && values > 0 => ("date", None),
+            () if self.texts == values && values > 0 => ("text", None),
+            () if values == 0 => ("text", Some("only null was seen")),
+            () => (
+                "text",
+                Some("the native format reads whole numbers, text and dates; these are something else"),
+            ),
+        };
+        Guess {
+            name: name.to_owned(),
+            column_type,
+            nullable: false,
+            missing: 0,
+            reading: String::new(),
+            unsure: unsure.map(str::to_owned),
         }
     }
 

@@ -30,7 +30,7 @@ impl Inspector {
         let mut unsure = Vec::new();
         let format = self.format(&mut unsure)?;
         let (source_table, seen) = self.table(&mut unsure)?;
-        let mut guesses = seen.columns.guesses(format == Recognised::Canal);
+        let mut guesses = seen.columns.guesses(format == Recognised::Canal, format == Recognised::Native);
         guesses.retain(|guess| {
             if guess.missing > 0 {
                 let (missing, rows) = (guess.missing, seen.rows);
