@@ -3,12 +3,14 @@
 
 mod catalog;
 mod layers;
+mod route;
 mod settings;
 
 use std::path::{Path, PathBuf};
 
 pub use catalog::{catalog_of, load_catalog, load_tables};
 pub use layers::{Overrides, environment};
+pub use route::RouteSection;
 pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};
 
 /// A mistake in the configuration: file, place, and what would be right.

@@ -1,6 +1,7 @@
 //! What the pipeline needs of the outside world, each method with its contract. Real servers implement
 //! these in `io`; tests implement them in memory, and one suite holds both to the same contract.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::pure::apply::Stored;
@@ -11,7 +12,9 @@ use crate::pure::base::{
 use crate::pure::event::Image;
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::{GroupValue, Publish, PublishReply};
+use crate::pure::query::Selection;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
+use crate::pure::usage::Use;
 use crate::pure::value::Value;
 use crate::pure::watermark::{ChangedRuns, Run};
 
@@ -287,6 +290,18 @@ pub trait Snapshot {
     fn recompute(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<GroupValue>>;
     /// Every group recomputed from its rows, ordered by its grain's values.
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
+    /// Hands the selected rows to `sink`, until it breaks off.
+    fn select(
+        &mut self,
+        selection: &Selection,
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> PortResult<()>;
+}
+
+/// Where the router counts what was asked. Advice: a failure never fails an answer.
+pub trait UseBook: Send {
+    /// Adds one question. Waits for nobody for long.
+    fn count(&mut self, used: &Use) -> PortResult<()>;
 }
 
 /// A row of a first load, and where it came from for messages.

@@ -11,11 +11,13 @@ mod generate;
 mod output;
 mod playground;
 mod produce;
+mod query;
 mod request;
 mod run;
 mod seed;
 mod status;
 mod story;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +80,8 @@ enum Command {
     Checksum(checksum::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
+    Query(query::Arguments),
+    View(view::Arguments),
     Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
 }
@@ -128,6 +132,8 @@ pub fn main() -> ExitCode {
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
+        Command::Query(arguments) => query::run(&shared, &arguments),
+        Command::View(arguments) => view::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::ConfigError;
+use super::{ConfigError, RouteSection};
 
 /// Everything that can be set. Unknown names are mistakes.
 #[derive(Clone, Debug, Deserialize)]
@@ -21,6 +21,8 @@ pub struct Settings {
     pub redis: RedisSection,
     #[serde(default)]
     pub maintain: Maintain,
+    #[serde(default)]
+    pub route: RouteSection,
     #[serde(rename = "table")]
     pub tables: Vec<TableSection>,
     #[serde(rename = "topic")]
@@ -279,6 +281,7 @@ impl Settings {
         within("maintain.takeover_ms", maintain.takeover_ms, 100, 3_600_000)?;
         within("maintain.confirm_ms", maintain.confirm_ms, 10, 600_000)?;
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
+        self.route.check(&within)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),

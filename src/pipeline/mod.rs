@@ -6,5 +6,6 @@ pub mod maintain;
 pub mod publish;
 pub mod read;
 pub mod requests;
+pub mod route;
 pub mod seed;
 pub mod sweep;

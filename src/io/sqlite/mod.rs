@@ -12,6 +12,7 @@ mod reader;
 mod records;
 mod schema;
 mod statements;
+mod usage;
 mod writer;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub use query::FactQuery;
 pub use reader::{BaseFacts, SqliteReader};
 pub use records::RequestBox;
 pub use schema::SCHEMA_VERSION;
+pub use usage::SqliteUseBook;
 pub use writer::SqliteWriter;
 
 use crate::ports::{PortError, PortResult};

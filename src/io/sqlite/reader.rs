@@ -1,5 +1,7 @@
 //! Snapshots of a base: what publisher, commands and reconciler look at. Never changes anything.
 
+use std::ops::ControlFlow;
+
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::records::LetterFilter;
@@ -10,6 +12,7 @@ use crate::pure::base::{Head, Letter, Position};
 use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::GroupValue;
+use crate::pure::query::Selection;
 use crate::pure::recompute::Accumulator;
 use crate::pure::schema::ColumnType;
 use crate::pure::seq::{Commit, TopicPartition};
@@ -368,6 +371,29 @@ impl Snapshot for SqliteSnapshot<'_> {
             Ok(())
         };
         read().doing(&format!("base: recompute all of {}", entry.view.object))
+    }
+
+    fn select(
+        &mut self,
+        selection: &Selection,
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> PortResult<()> {
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.reader.connection.prepare_cached(&selection.sql)?;
+            let mut rows = statement.query(rusqlite::params_from_iter(&selection.parameters))?;
+            let mut values = Vec::with_capacity(selection.width);
+            while let Some(row) = rows.next()? {
+                values.clear();
+                for column in 0..selection.width {
+                    values.push(row.get::<_, Value>(column)?);
+                }
+                if sink(&values).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        read().doing("base: select rows")
     }
 }
 
