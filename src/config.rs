@@ -8,7 +8,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::{catalog_of, load_catalog, load_tables};
+pub use catalog::{catalog_of, contract_files, load_catalog, load_tables};
 pub use layers::{Overrides, environment};
 pub use route::RouteSection;
 pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};

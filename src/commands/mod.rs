@@ -15,6 +15,7 @@ mod query;
 mod request;
 mod run;
 mod seed;
+mod shadow;
 mod status;
 mod story;
 mod view;
@@ -81,6 +82,7 @@ enum Command {
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Query(query::Arguments),
+    Shadow(shadow::Arguments),
     View(view::Arguments),
     Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
@@ -133,6 +135,7 @@ pub fn main() -> ExitCode {
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Query(arguments) => query::run(&shared, &arguments),
+        Command::Shadow(arguments) => shadow::run(&shared, &arguments),
         Command::View(arguments) => view::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),

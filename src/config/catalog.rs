@@ -16,7 +16,7 @@ use crate::pure::watermark::Mode;
 pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
     let file = config.file.display().to_string();
     let (mut catalog, shapes) = tables_and_topics(config, &file)?;
-    for path in contract_files(config, &file)? {
+    for path in contract_files(config)? {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             ConfigError::new(&place, error.to_string(), format!("correct `contracts` in {file}"))
@@ -253,7 +253,8 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
 }
 
 /// The contract files, in the order named; a pattern's files sorted by name.
-fn contract_files(config: &Config, file: &str) -> Result<Vec<PathBuf>, ConfigError> {
+pub fn contract_files(config: &Config) -> Result<Vec<PathBuf>, ConfigError> {
+    let file = &config.file.display().to_string();
     let mut files = Vec::new();
     for pattern in &config.settings.contracts {
         let path = config.folder.join(pattern);

@@ -8,4 +8,5 @@ pub mod read;
 pub mod requests;
 pub mod route;
 pub mod seed;
+pub mod shadow;
 pub mod sweep;

@@ -21,7 +21,7 @@ use crate::pure::route::{
 use crate::pure::usage::{Use, kept_role};
 
 pub use shown::{Shown, read_shown};
-pub use worked::work_out;
+pub use worked::{work_out, work_out_in};
 
 /// Limits of the router.
 #[derive(Clone, Copy, Debug)]

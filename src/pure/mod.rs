@@ -10,6 +10,7 @@ pub mod contract;
 pub mod event;
 pub mod expression;
 pub mod group_key;
+pub mod impact;
 pub mod meta;
 pub mod native;
 pub mod publish;

@@ -55,7 +55,7 @@ pub fn read_shown(
     match read {
         Ok(Ok(shown)) => Ok(shown),
         Ok(Err(())) => Err(too_many(&view.object, rows_max)),
-        Err(error) => Ok(Shown { meta: Err(error.to_string()), rows: Rows::new(), trouble: None }),
+        Err(error) => Ok(Shown { meta: Err(error.what), rows: Rows::new(), trouble: None }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{RouteSettings, too_many};
-use crate::ports::{BaseReader, Clock, PortError, PortResult};
+use crate::ports::{BaseReader, Clock, PortError, PortResult, Snapshot};
 use crate::pure::base::Head;
 use crate::pure::catalog::Catalog;
 use crate::pure::query::{Query, Rows, Worked};
@@ -20,11 +20,24 @@ pub fn work_out(
     query: &Query,
     settings: &RouteSettings,
 ) -> PortResult<(Head, Rows)> {
+    let mut snapshot = base.snapshot()?;
+    let head = snapshot.head()?;
+    let rows = work_out_in(&mut *snapshot, clock, catalog, view, query, settings)?;
+    Ok((head, rows))
+}
+
+/// The rows of the answer as this snapshot has them.
+pub fn work_out_in(
+    snapshot: &mut dyn Snapshot,
+    clock: &dyn Clock,
+    catalog: &Catalog,
+    view: usize,
+    query: &Query,
+    settings: &RouteSettings,
+) -> PortResult<Rows> {
     let entry = &catalog.views[view];
     let object = &entry.view.object;
     let worked = Worked::new(query, entry, &catalog.tables[entry.table].shape);
-    let mut snapshot = base.snapshot()?;
-    let head = snapshot.head()?;
     let until = clock.monotonic_ms().saturating_add(settings.base_ms_max);
     let mut fold = worked.fold(settings.groups_max);
     let (mut seen, mut stopped) = (0u64, None);
@@ -39,7 +52,7 @@ pub fn work_out(
     })?;
     match stopped {
         Some(error) => Err(error),
-        None => Ok((head, fold.finish())),
+        None => Ok(fold.finish()),
     }
 }
 
