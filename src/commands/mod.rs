@@ -7,6 +7,7 @@ mod context;
 mod contract;
 mod demo;
 mod dlq;
+mod explain;
 mod generate;
 mod output;
 mod playground;
@@ -82,6 +83,7 @@ enum Command {
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Query(query::Arguments),
+    Explain(explain::Arguments),
     Shadow(shadow::Arguments),
     View(view::Arguments),
     Acceptance(acceptance::Arguments),
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Query(arguments) => query::run(&shared, &arguments),
+        Command::Explain(arguments) => explain::run(&shared, &arguments),
         Command::Shadow(arguments) => shadow::run(&shared, &arguments),
         Command::View(arguments) => view::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),

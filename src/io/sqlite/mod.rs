@@ -6,6 +6,7 @@
 mod build;
 mod checkpoint;
 mod convert;
+mod explain;
 mod lock;
 mod query;
 mod reader;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use rusqlite::{Connection, OpenFlags};
 
 pub use checkpoint::Checkpointer;
+pub use explain::{Cause, GroupChange, GroupFacts, RowMove};
 pub use lock::WriterLock;
 pub use query::FactQuery;
 pub use reader::{BaseFacts, SqliteReader};

@@ -9,7 +9,7 @@ use super::schema::check_version;
 use super::{BaseSettings, Doing, connect, records};
 use crate::ports::{BaseReader, Lineage, PortError, PortResult, Snapshot};
 use crate::pure::base::{Head, Letter, Position};
-use crate::pure::catalog::Catalog;
+use crate::pure::catalog::{Catalog, CatalogView};
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::GroupValue;
 use crate::pure::query::Selection;
@@ -28,7 +28,7 @@ pub struct SqliteReader {
 struct ReadView {
     id: i64,
     grain: Vec<ColumnType>,
-    entry: crate::pure::catalog::CatalogView,
+    entry: CatalogView,
     /// Reused for every group: one allocation of its tables.
     inputs: Vec<Value>,
 }
@@ -102,6 +102,18 @@ impl SqliteReader {
         Ok(())
     }
 
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(super) fn view_id(&self, view: usize) -> i64 {
+        self.views[view].id
+    }
+
+    pub(super) fn entry(&self, view: usize) -> &CatalogView {
+        &self.views[view].entry
+    }
+
     /// Facts about the file for people.
     pub fn facts(&self) -> PortResult<BaseFacts> {
         let doing = "base: read facts";
@@ -137,13 +149,23 @@ fn unknown(kind: &str, name: &str) -> PortError {
 
 impl BaseReader for SqliteReader {
     fn snapshot(&mut self) -> PortResult<Box<dyn Snapshot + '_>> {
-        self.connection.execute_batch("BEGIN DEFERRED").doing("base: begin a snapshot")?;
-        Ok(Box::new(SqliteSnapshot { reader: self }))
+        Ok(Box::new(SqliteSnapshot::begin(self)?))
     }
 }
 
-struct SqliteSnapshot<'a> {
+pub(super) struct SqliteSnapshot<'a> {
     reader: &'a mut SqliteReader,
+}
+
+impl<'a> SqliteSnapshot<'a> {
+    pub(super) fn begin(reader: &'a mut SqliteReader) -> PortResult<Self> {
+        reader.connection.execute_batch("BEGIN DEFERRED").doing("base: begin a snapshot")?;
+        Ok(SqliteSnapshot { reader })
+    }
+
+    pub(super) fn reader(&self) -> &SqliteReader {
+        self.reader
+    }
 }
 
 impl Drop for SqliteSnapshot<'_> {
