@@ -226,7 +226,9 @@ fn move_text(row: &RowMove) -> String {
         RowMove::Between(other) => {
             format!("moved a row between here and {other}; it has changed since, or is filtered out")
         }
-        RowMove::Unknown => "touched a row that was deleted, has changed since, or is filtered out".to_owned(),
+        RowMove::Unknown => {
+            "touched a row that was deleted, has changed since, or is filtered out".to_owned()
+        }
     }
 }
 

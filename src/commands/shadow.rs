@@ -132,8 +132,10 @@ fn as_json(context: &Context, lines: &[Line], results: &[Compared]) -> Json {
         object.insert("questions".to_owned(), times.len().into());
         object.into()
     };
-    let counts: serde_json::Map<String, Json> =
-        verdicts(results).into_iter().map(|(verdict, count)| (verdict.name().to_owned(), count.into())).collect();
+    let counts: serde_json::Map<String, Json> = verdicts(results)
+        .into_iter()
+        .map(|(verdict, count)| (verdict.name().to_owned(), count.into()))
+        .collect();
     json!({
         "schema": SCHEMA,
         "questions": lines.len(),
@@ -170,7 +172,8 @@ fn difference_json(difference: &Difference) -> Json {
 }
 
 fn print_text(context: &Context, lines: &[Line], results: &[Compared]) {
-    let milliseconds = |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us as f64 / 1000.0));
+    let milliseconds =
+        |us: Option<u64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.2}", us as f64 / 1000.0));
     let mut rows = table(&["line", "view", "verdict", "against Redis now", "rows", "Redis ms", "base ms"]);
     for (line, result) in lines.iter().zip(results) {
         let reasons: Vec<&str> = result.reasons.iter().map(|code| code.name()).collect();

@@ -147,9 +147,8 @@ pub fn compare(
         };
         drop(snapshot);
         // 4. All others are compared; those wait for the next look.
-        let considered = |key: &Vec<Value>| {
-            open.as_ref().is_none_or(|open| open.contains(key)) && !changed.contains(key)
-        };
+        let considered =
+            |key: &Vec<Value>| open.as_ref().is_none_or(|open| open.contains(key)) && !changed.contains(key);
         note(&mut compared, &shown.rows, &base, considered);
         let left: BTreeSet<Vec<Value>> = match open.take() {
             None => changed,

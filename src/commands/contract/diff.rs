@@ -63,7 +63,9 @@ fn print_text(old: &View, new: &View, diff: &ContractDiff) {
             "the numbers mean something else: a new generation is needed, and whoever pins the old contract hash gets \
              CONTRACT_MISMATCH"
         ),
-        (false, true) => tell!("the numbers mean the same, Redis holds something else: a new generation is needed"),
+        (false, true) => {
+            tell!("the numbers mean the same, Redis holds something else: a new generation is needed")
+        }
         (false, false) => tell!("the numbers mean the same, and Redis holds the same"),
     }
     for consumer in &diff.consumers {

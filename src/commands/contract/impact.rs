@@ -117,7 +117,8 @@ fn print_text(shape: &Table, column: &str, key: bool, found: &[(&View, ViewImpac
         }
         for at in &impact.measures {
             let measure = &view.measures[*at];
-            let deprecated = view.deprecated.get(at).map(|word| format!("   deprecated since {}", word.since));
+            let deprecated =
+                view.deprecated.get(at).map(|word| format!("   deprecated since {}", word.since));
             tell!(
                 "  measure    {} = {}{}",
                 measure.column,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use rusqlite::{OptionalExtension, params, params_from_iter};
 
-use super::reader::{SqliteReader, SqliteSnapshot};
 use super::Doing;
+use super::reader::{SqliteReader, SqliteSnapshot};
 use crate::ports::{Lineage, PortResult, Snapshot};
 use crate::pure::base::Head;
 use crate::pure::group_key::GroupKey;
@@ -109,7 +109,9 @@ impl Group<'_> {
             .grain
             .iter()
             .enumerate()
-            .map(|(position, dimension)| format!(" AND {} IS ?{}", quote_identifier(&dimension.name), position + 1))
+            .map(|(position, dimension)| {
+                format!(" AND {} IS ?{}", quote_identifier(&dimension.name), position + 1)
+            })
             .collect();
         Some((format!("{}{terms}", entry.recompute.rows_from), parts))
     }

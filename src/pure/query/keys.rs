@@ -25,8 +25,9 @@ impl Keys {
     /// For a question about columns of the grain alone.
     pub fn of(query: &Query, view: &View) -> Self {
         match named(query, view) {
-            Some(keys) => Keys::Named(keys),
-            None => range(query, view),
+            // One group is a range of its own: that also shows an index entry whose row is gone.
+            Some(keys) if keys.len() != 1 => Keys::Named(keys),
+            _ => range(query, view),
         }
     }
 }
