@@ -44,6 +44,15 @@ pub struct GroupChange {
     pub cause: Cause,
 }
 
+impl GroupChange {
+    fn seq(&self) -> Option<Seq> {
+        match &self.cause {
+            Cause::Repair => None,
+            Cause::Event { seq, .. } => Some(*seq),
+        }
+    }
+}
+
 /// What touched a group.
 #[derive(Clone, Debug)]
 pub enum Cause {
@@ -201,6 +210,8 @@ impl Group<'_> {
             }
             changes.push(change);
         }
+        // Within a commit the history is in the order of keys, not of events.
+        changes.sort_by_key(|change| std::cmp::Reverse((change.commit, change.seq())));
         Ok(changes)
     }
 

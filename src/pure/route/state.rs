@@ -117,7 +117,8 @@ fn reconciled(facts: &Facts<'_>) -> Check {
         facts.state.reconciled.as_ref().map(|Reconciled { at_ms, verdict, .. }| (*at_ms, verdict.name()));
     let in_meta =
         timestamp_ms(facts.field("reconciled_at")).map(|at_ms| (at_ms, facts.field("reconcile_result")));
-    let Some((at_ms, verdict)) = in_base.max(in_meta) else {
+    let later = in_meta.into_iter().chain(in_base).max_by_key(|(at_ms, _)| *at_ms);
+    let Some((at_ms, verdict)) = later else {
         return redis(Code::NotReconciled, false, "never reconciled");
     };
     let clean = [ReconcileVerdict::InSync, ReconcileVerdict::Repaired].map(ReconcileVerdict::name);
