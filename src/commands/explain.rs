@@ -30,7 +30,7 @@ pub struct Arguments {
     /// The view.
     view: String,
     /// The values of the grain, in its order.
-    #[arg(conflicts_with = "key", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "key", allow_negative_numbers = true)]
     values: Vec<String>,
     /// The encoded group key instead, as in Redis: the way to name a group with a null.
     #[arg(long)]
