@@ -18,13 +18,13 @@
 //!
 //! | step | decides (`pure`) | loops (`pipeline`) | touches the world (`io`) |
 //! | --- | --- | --- | --- |
-//! | declare | [`pure::contract`], [`pure::schema`], [`pure::catalog`] | | [`config`] |
+//! | declare | [`pure::contract`], [`pure::schema`], [`pure::catalog`], [`pure::impact`] | | [`config`] |
 //! | read | [`pure::native`] (one decoder a format), [`pure::event`] | [`pipeline::read`] | [`io::kafka`] |
 //! | apply | [`pure::apply`], [`pure::watermark`], [`pure::group_key`] | [`pipeline::ingest`], [`pipeline::seed`], [`pipeline::requests`] | [`io::sqlite`] |
 //! | recompute | [`pure::recompute`], [`pure::expression`] | | [`io::sqlite`] |
 //! | publish | [`pure::publish`], [`pure::meta`] | [`pipeline::publish`], [`pipeline::sweep`] | [`io::redis`] |
 //! | prove | [`pure::checksum`]; drift: planned | reconcile: planned | [`io::sqlite`], [`io::redis`] |
-//! | answer | routing: planned | route: planned | HTTP: planned |
+//! | answer | [`pure::query`], [`pure::route`], [`pure::usage`] | [`pipeline::route`], [`pipeline::shadow`] | [`io::sqlite`], [`io::redis`]; HTTP: planned |
 //! | replay | | generations: planned | [`io::sqlite`] |
 //!
 //! [`pipeline::maintain`] joins the loops on their threads; [`ports`] are the traits between loops and world;

@@ -35,7 +35,7 @@ impl Default for RouteSection {
 impl RouteSection {
     pub(super) fn check(
         &self,
-        within: &dyn Fn(&str, u64, u64, u64) -> Result<(), ConfigError>,
+        within: impl Fn(&str, u64, u64, u64) -> Result<(), ConfigError>,
     ) -> Result<(), ConfigError> {
         within("route.reconciled_within_seconds", self.reconciled_within_seconds, 0, 31_536_000)?;
         within("route.groups_max", self.groups_max as u64, 1, 1_000_000)?;

@@ -281,7 +281,7 @@ impl Settings {
         within("maintain.takeover_ms", maintain.takeover_ms, 100, 3_600_000)?;
         within("maintain.confirm_ms", maintain.confirm_ms, 10, 600_000)?;
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
-        self.route.check(&within)?;
+        self.route.check(within)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),
