@@ -1,6 +1,7 @@
 //! What the pipeline needs of the outside world, each method with its contract. Real servers implement
 //! these in `io`; tests implement them in memory, and one suite holds both to the same contract.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::pure::apply::Stored;
@@ -13,7 +14,9 @@ use crate::pure::formats::Header;
 use crate::pure::group_key::GroupKey;
 use crate::pure::meta::Fingerprint;
 use crate::pure::publish::{GroupValue, Publish, PublishReply};
+use crate::pure::query::Selection;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
+use crate::pure::usage::Use;
 use crate::pure::value::Value;
 use crate::pure::watermark::{ChangedRuns, Run};
 
@@ -372,6 +375,18 @@ pub trait Snapshot {
     ) -> PortResult<Vec<(Box<[Value]>, Stored)>>;
     /// Every group recomputed from its rows, ordered by its grain's values.
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
+    /// Hands the selected rows to `sink`, until it breaks off.
+    fn select(
+        &mut self,
+        selection: &Selection,
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> PortResult<()>;
+}
+
+/// Where the router counts what was asked. Advice: a failure never fails an answer.
+pub trait UseBook: Send {
+    /// Adds one question. Waits for nobody for long.
+    fn count(&mut self, used: &Use) -> PortResult<()>;
 }
 
 /// What a loop beside the maintainer asks of the holder of the writer's lock.

@@ -19,6 +19,8 @@ mod output;
 mod place;
 #[path = "support/redis_server.rs"]
 mod redis_server;
+#[path = "cli/router.rs"]
+mod router;
 #[path = "cli/secrets.rs"]
 mod secrets;
 #[path = "cli/seeds.rs"]

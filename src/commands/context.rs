@@ -9,14 +9,16 @@ use crate::io::clock::SystemClock;
 use crate::io::kafka::{KafkaLog, KafkaSettings};
 use crate::io::redis::{RedisSettings, RedisStore};
 use crate::io::registry::{HttpRegistry, RegistrySettings};
-use crate::io::sqlite::{BaseSettings, SqliteReader, SqliteWriter};
+use crate::io::sqlite::{BaseSettings, SqliteReader, SqliteUseBook, SqliteWriter};
 use crate::pipeline::maintain::MaintainSettings;
 use crate::pipeline::publish::PublishSettings;
 use crate::pipeline::read::ReadSettings;
+use crate::pipeline::route::RouteSettings;
 use crate::pipeline::schemas::Registry;
 use crate::ports::{Clock, PortResult};
 use crate::pure::backoff::Backoff;
 use crate::pure::catalog::Catalog;
+use crate::pure::route::ReconcilePolicy;
 use crate::pure::secret::Secret;
 
 mod held;
@@ -168,6 +170,18 @@ impl Context {
         }
     }
 
+    pub fn route_settings(&self) -> RouteSettings {
+        let route = &self.settings().route;
+        RouteSettings {
+            reconcile: match route.reconciled_within_seconds {
+                0 => ReconcilePolicy::NotAsked,
+                seconds => ReconcilePolicy::WithinSeconds(seconds),
+            },
+            groups_max: route.groups_max,
+            base_ms_max: route.base_seconds_max * 1000,
+        }
+    }
+
     pub fn open_log(&self) -> PortResult<KafkaLog> {
         self.open_log_with(&self.kafka_settings())
     }
@@ -206,6 +220,25 @@ impl Context {
 
     pub fn open_reader(&self) -> PortResult<SqliteReader> {
         SqliteReader::open(&self.base_settings(), &self.catalog)
+    }
+
+    /// The book of uses, for reading it.
+    pub fn use_book(&self) -> PortResult<SqliteUseBook> {
+        SqliteUseBook::open(&self.base_settings(), self.settings().route.uses_days_max)
+    }
+
+    /// The book of uses where it is kept; a base that cannot be written to counts nothing.
+    pub fn open_use_book(&self) -> Option<SqliteUseBook> {
+        if !self.settings().route.count_uses {
+            return None;
+        }
+        match self.use_book() {
+            Ok(book) => Some(book),
+            Err(error) => {
+                tracing::debug!(%error, "questions are not counted");
+                None
+            }
+        }
     }
 
     /// The view named, or the only one.

@@ -1,6 +1,9 @@
 //! `driftless contract`: looks at a contract document.
 
-use std::path::PathBuf;
+mod diff;
+mod impact;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -8,12 +11,12 @@ use serde_json::json;
 use super::context::overrides;
 use super::output::{print_json, table, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
-use crate::config::{Config, load_tables};
+use crate::config::{Config, contract_files, load_tables};
 use crate::pure::contract::View;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::Table;
 
-/// Check a contract, print its hash, or show what it compiles to.
+/// Check a contract, print its hash, show what it compiles to, what a change of it means, what a column carries.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: driftless contract hash contracts/agg_daily_product.json")]
 pub struct Arguments {
@@ -32,26 +35,74 @@ enum Action {
     /// Print grain, measures and the SQL that recomputes a group.
     #[command(after_help = "Example: driftless contract show contracts/agg_daily_product.json --format json")]
     Show { file: PathBuf },
+    /// Print what a changed contract means: fields, hashes, and whose consumers have to follow; exit 1 where a new
+    /// generation is needed.
+    #[command(after_help = "Example: driftless contract diff contracts/agg_daily_product.json new.json")]
+    Diff { old: PathBuf, new: PathBuf },
+    /// Print what breaks if a column goes: measures, filters, policies, consumers with their owners; exit 1 where
+    /// anything does.
+    #[command(after_help = "Example: driftless contract impact --column cost_cents
+         driftless contract impact --column channel --contract draft.json --format json")]
+    Impact {
+        /// The column of the base table.
+        #[arg(long)]
+        column: String,
+        /// The table, where several have such a column.
+        #[arg(long)]
+        table: Option<String>,
+        /// This contract instead of the configured ones.
+        #[arg(long, value_name = "FILE")]
+        contract: Option<PathBuf>,
+    },
 }
 
 pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
-    let (Action::Check { file } | Action::Hash { file } | Action::Show { file }) = &arguments.action;
-    let place = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| CommandError::File(place.clone(), error))?;
-    // The tables alone: the file may be a configured contract that went wrong.
+    // The tables alone: a file may be a configured contract that went wrong.
     let config = Config::load(shared.config.as_deref(), &overrides(shared)?)?;
     let shapes = load_tables(&config)?;
-    let view = match View::compile(&text, &place, &shapes) {
-        Ok(view) => view,
-        Err(error) => {
-            match shared.format {
-                Format::Json => print_json(&json!({"ok": false, "error": error.to_string()})),
-                Format::Text => tell!("{error}"),
+    match &arguments.action {
+        Action::Check { file } | Action::Hash { file } | Action::Show { file } => {
+            match compile(file, &shapes, shared.format)? {
+                Some(view) => Ok(one(&arguments.action, file, &shapes, &view, shared.format)),
+                None => Ok(Verdict::No),
             }
-            return Ok(Verdict::No);
         }
-    };
-    match (&arguments.action, shared.format) {
+        Action::Diff { old, new } => {
+            match (compile(old, &shapes, shared.format)?, compile(new, &shapes, shared.format)?) {
+                (Some(old), Some(new)) => diff::run(&old, &new, shared.format),
+                _ => Ok(Verdict::No),
+            }
+        }
+        Action::Impact { column, table, contract } => {
+            let files = match contract {
+                Some(file) => vec![file.clone()],
+                None => contract_files(&config)?,
+            };
+            let mut views = Vec::new();
+            for file in files {
+                let Some(view) = compile(&file, &shapes, shared.format)? else { return Ok(Verdict::No) };
+                views.push(view);
+            }
+            impact::run(&shapes, &views, column, table.as_deref(), shared.format)
+        }
+    }
+}
+
+/// The file's view; `None` where it does not compile, which is then told.
+fn compile(file: &Path, shapes: &[Table], format: Format) -> Result<Option<View>, CommandError> {
+    let place = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| CommandError::File(place.clone(), error))?;
+    match (View::compile(&text, &place, shapes), format) {
+        (Ok(view), _) => return Ok(Some(view)),
+        (Err(error), Format::Json) => print_json(&json!({"ok": false, "error": error.to_string()})),
+        (Err(error), Format::Text) => tell!("{error}"),
+    }
+    Ok(None)
+}
+
+fn one(action: &Action, file: &Path, shapes: &[Table], view: &View, format: Format) -> Verdict {
+    let place = file.display();
+    match (action, format) {
         (Action::Check { .. }, Format::Text) => {
             tell!("{place}: fine, view {} over {}", view.object, view.base)
         }
@@ -60,9 +111,9 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         (Action::Hash { .. }, Format::Json) => {
             print_json(&json!({"contract_hash": view.contract_hash, "definition_hash": view.definition_hash}))
         }
-        (Action::Show { .. }, format) => show(&shapes, &view, format),
+        _ => show(shapes, view, format),
     }
-    Ok(Verdict::Fine)
+    Verdict::Fine
 }
 
 fn show(shapes: &[Table], view: &View, format: Format) {

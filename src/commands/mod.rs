@@ -7,6 +7,7 @@ mod context;
 mod contract;
 mod demo;
 mod dlq;
+mod explain;
 mod generate;
 mod generations;
 mod inspect;
@@ -14,13 +15,16 @@ mod message_line;
 mod output;
 mod playground;
 mod produce;
+mod query;
 mod reconcile;
 mod replay;
 mod request;
 mod run;
 mod seed;
+mod shadow;
 mod status;
 mod story;
+mod view;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,6 +91,10 @@ enum Command {
     Contract(contract::Arguments),
     Replay(replay::Arguments),
     Generations(generations::Arguments),
+    Query(query::Arguments),
+    Explain(explain::Arguments),
+    Shadow(shadow::Arguments),
+    View(view::Arguments),
     Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
 }
@@ -141,6 +149,10 @@ pub fn main() -> ExitCode {
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Replay(arguments) => replay::run(&shared, &arguments),
         Command::Generations(arguments) => generations::run(&shared, &arguments),
+        Command::Query(arguments) => query::run(&shared, &arguments),
+        Command::Explain(arguments) => explain::run(&shared, &arguments),
+        Command::Shadow(arguments) => shadow::run(&shared, &arguments),
+        Command::View(arguments) => view::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };

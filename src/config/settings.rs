@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::ConfigError;
 use super::topic::{Serialization, TopicSection};
+use super::{ConfigError, RouteSection};
 use crate::pure::schedule::Schedule;
 
 /// Everything that can be set. Unknown names are mistakes.
@@ -27,6 +27,8 @@ pub struct Settings {
     pub maintain: Maintain,
     #[serde(default)]
     pub reconcile: ReconcileSection,
+    #[serde(default)]
+    pub route: RouteSection,
     #[serde(rename = "table")]
     pub tables: Vec<TableSection>,
     #[serde(rename = "topic")]
@@ -321,6 +323,7 @@ impl Settings {
         within("maintain.confirm_ms", maintain.confirm_ms, 10, 600_000)?;
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
         self.reconcile.check(place_of)?;
+        self.route.check(within)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),

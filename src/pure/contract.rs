@@ -2,17 +2,19 @@
 //! pin its meaning. Must not know SQLite, Redis or a particular view; SQL text is `pure::recompute`'s.
 
 mod document;
-mod filter;
+pub(in crate::pure) mod filter;
 mod hash;
 mod measure;
 mod parse;
-mod syntax;
+pub(in crate::pure) mod syntax;
 
 #[cfg(test)]
 mod tests;
 
 pub use filter::{Comparison, Filter, Operator};
 pub use hash::{ENGINE, LAYOUT};
+
+use std::collections::BTreeMap;
 
 use crate::pure::expression::Expression;
 use crate::pure::group_key::GroupKey;
@@ -44,6 +46,8 @@ pub struct View {
     pub lineage: Vec<String>,
     pub consumers: Vec<Consumer>,
     pub policy: Policy,
+    /// Measures that readers should leave, by their position; in no hash, since the numbers stay what they are.
+    pub deprecated: BTreeMap<usize, Deprecation>,
     /// The document as read.
     pub document: serde_json::Value,
 }
@@ -84,6 +88,11 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
+    /// Whether every group has a number for it: a count is never null.
+    pub fn is_never_null(&self) -> bool {
+        matches!(self, Aggregate::CountRows | Aggregate::Count(_) | Aggregate::CountDistinct(_))
+    }
+
     pub fn is_additive(&self) -> bool {
         matches!(self, Aggregate::CountRows | Aggregate::Count(_) | Aggregate::Sum(_))
     }
@@ -106,6 +115,16 @@ impl Aggregate {
 pub struct Consumer {
     pub name: String,
     pub owner: Option<String>,
+}
+
+/// The owner's word that a measure is on its way out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deprecation {
+    /// The day from which readers should not use it.
+    pub since: String,
+    /// Position of the measure to use instead.
+    pub instead: Option<usize>,
+    pub why: Option<String>,
 }
 
 /// Who may see what of the view.
@@ -145,6 +164,16 @@ impl View {
     /// Types of the parts of a group key.
     pub fn grain_types(&self) -> Vec<ColumnType> {
         self.grain.iter().map(|dimension| dimension.column_type).collect()
+    }
+
+    /// Groups of fewer rows are withheld from everybody; 1 where the policy names none.
+    pub fn minimum_group_lines(&self) -> u64 {
+        self.policy.minimum_group_lines.unwrap_or(1).max(1)
+    }
+
+    /// The measure that is published under this name.
+    pub fn measure(&self, column: &str) -> Option<usize> {
+        self.measures.iter().position(|measure| measure.column == column)
     }
 
     /// The group that a row of the base table belongs to, whether or not the filters let it in.

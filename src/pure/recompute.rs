@@ -10,7 +10,7 @@ mod tests;
 pub use accumulator::Accumulator;
 
 use crate::pure::canonical::sha256_hex;
-use crate::pure::contract::{Aggregate, View};
+use crate::pure::contract::{Aggregate, Measure, View};
 use crate::pure::schema::Table;
 use crate::pure::sql::{quote_identifier, storage_name};
 
@@ -39,6 +39,8 @@ pub struct Recompute {
     pub range_sql: Option<String>,
     /// Grain names and FROM clause, for [`Recompute::walk_sql`].
     walk: (Vec<String>, String),
+    /// `FROM … WHERE …` of the rows that the view aggregates; further conditions go behind it.
+    pub rows_from: String,
     /// One a measure, with columns as positions in `inputs`.
     aggregates: Vec<Aggregate>,
     minimum_group_lines: u64,
@@ -47,7 +49,7 @@ pub struct Recompute {
 impl Recompute {
     /// The plan of `view`, which must have been compiled with `table`.
     pub fn new(view: &View, table: &Table) -> Self {
-        let (inputs, aggregates) = inputs_and_aggregates(view);
+        let (inputs, aggregates) = inputs_and_aggregates(&view.measures);
         let names = |columns: &[usize]| -> Vec<String> {
             columns.iter().map(|column| quote_identifier(&table.columns[*column].name)).collect()
         };
@@ -97,9 +99,10 @@ impl Recompute {
             index_sql: format!("CREATE INDEX IF NOT EXISTS {index} {index_body}"),
             group_sql: format!("SELECT {selected} {from}{group}"),
             all_sql: format!("SELECT {} {from} ORDER BY {}", all.join(", "), grain_names.join(", ")),
+            rows_from: from,
             inputs,
             aggregates,
-            minimum_group_lines: view.policy.minimum_group_lines.unwrap_or(1).max(1),
+            minimum_group_lines: view.minimum_group_lines(),
         }
     }
 }
@@ -130,8 +133,10 @@ impl Recompute {
     }
 }
 
-/// The columns that the aggregates read, each once, and the aggregates with positions among them.
-fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
+/// The columns that the aggregates of these measures read, each once, and the aggregates with positions among them.
+pub fn inputs_and_aggregates<'a>(
+    measures: impl IntoIterator<Item = &'a Measure>,
+) -> (Vec<usize>, Vec<Aggregate>) {
     let mut inputs: Vec<usize> = Vec::new();
     let mut position = |column: usize| {
         inputs.iter().position(|input| *input == column).unwrap_or_else(|| {
@@ -139,9 +144,8 @@ fn inputs_and_aggregates(view: &View) -> (Vec<usize>, Vec<Aggregate>) {
             inputs.len() - 1
         })
     };
-    let aggregates = view
-        .measures
-        .iter()
+    let aggregates = measures
+        .into_iter()
         .map(|measure| match &measure.aggregate {
             Aggregate::CountRows => Aggregate::CountRows,
             Aggregate::CountDistinct(column) => Aggregate::CountDistinct(position(*column)),

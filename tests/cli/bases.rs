@@ -112,6 +112,11 @@ fn commands_that_read_say_what_to_do_where_there_is_no_base() {
         &["dlq", "show", "1"],
         &["dlq", "retry"],
         &["dlq", "waive", "1", "--why", "x"],
+        &["query", "--measures", "units"],
+        &["explain", "agg_daily_product", "2026-09-22", "P1"],
+        &["view", "list"],
+        &["view", "usage"],
+        &["view", "disable", "agg_daily_product", "--why", "x"],
     ] {
         installation.run(command).expect(2).says(&["no base at base.db", "driftless run"]);
     }

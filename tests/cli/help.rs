@@ -26,7 +26,9 @@ fn every_command_at_every_depth_has_help_with_an_example() {
         open.extend(listed(&answer.out).into_iter().map(|name| [path.clone(), vec![name]].concat()));
         seen.push(path.join(" "));
     }
-    for known in ["run", "status", "seed", "produce", "checksum", "dlq waive", "contract hash"] {
+    for known in
+        ["run", "status", "seed", "produce", "checksum", "dlq waive", "contract hash", "view usage", "query"]
+    {
         assert!(seen.iter().any(|path| path == known), "{known} is not in {seen:?}");
     }
 }

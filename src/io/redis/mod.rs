@@ -5,11 +5,12 @@
 //! - `connect`: settings to a connection; `trouble`: what went wrong, in words an operator can act on
 //! - `script`, `publish`, `values`: running them, their arguments and their replies
 //! - `store`: the port [`ViewStore`](crate::ports::ViewStore); `probe`: whether the server is fit for it
-//! - `feed`: waiting for a view's publishes; `remove`: taking a view away
+//! - `feed`: waiting for a view's publishes; `history`: which of them showed a commit; `remove`: taking a view away
 //! - `private_server`: a server of our own, for the demo and for tests
 
 mod connect;
 mod feed;
+mod history;
 mod keys;
 mod private_server;
 mod probe;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 use crate::pure::secret::Secret;
 
 pub use feed::ChangeFeed;
+pub use history::{PublishEntry, first_publish_from};
 pub use keys::{KeySpace, ViewKeys};
 pub use private_server::{PrivateRedis, PrivateRedisOptions, TlsFiles};
 pub use probe::StoreFacts;

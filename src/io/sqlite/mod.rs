@@ -7,6 +7,7 @@ mod build;
 mod checkpoint;
 mod convert;
 mod copy;
+mod explain;
 mod groups;
 mod head;
 mod lock;
@@ -16,6 +17,7 @@ mod records;
 mod rows;
 mod schema;
 mod statements;
+mod usage;
 mod writer;
 
 use std::path::PathBuf;
@@ -24,11 +26,13 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use checkpoint::Checkpointer;
 pub use copy::{Copy, copy_base};
+pub use explain::{Cause, GroupChange, GroupFacts, RowMove};
 pub use lock::WriterLock;
 pub use query::FactQuery;
 pub use reader::{BaseFacts, BuiltView, SqliteReader, built_views};
 pub use records::{PassOnRecord, RequestBox};
 pub use schema::SCHEMA_VERSION;
+pub use usage::SqliteUseBook;
 pub use writer::SqliteWriter;
 
 use crate::ports::{PortError, PortResult};

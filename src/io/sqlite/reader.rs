@@ -1,6 +1,7 @@
 //! Snapshots of a base: what publisher, commands and reconciler look at. Never changes anything.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
@@ -11,10 +12,11 @@ use super::{BaseSettings, Doing, connect, head, records};
 use crate::ports::{BaseReader, Lineage, Marked, PortError, PortResult, Snapshot};
 use crate::pure::apply::Stored;
 use crate::pure::base::{Head, Letter};
-use crate::pure::catalog::Catalog;
+use crate::pure::catalog::{Catalog, CatalogView};
 use crate::pure::group_key::GroupKey;
 use crate::pure::meta::Fingerprint;
 use crate::pure::publish::GroupValue;
+use crate::pure::query::Selection;
 use crate::pure::schema::ColumnType;
 use crate::pure::seq::{Commit, Seq};
 use crate::pure::value::Value;
@@ -30,7 +32,7 @@ pub struct SqliteReader {
 pub(super) struct ReadView {
     pub(super) id: i64,
     pub(super) grain: Vec<ColumnType>,
-    pub(super) entry: crate::pure::catalog::CatalogView,
+    pub(super) entry: CatalogView,
     /// Reused for every row: one allocation.
     pub(super) inputs: Vec<Value>,
 }
@@ -107,6 +109,18 @@ impl SqliteReader {
             });
         }
         Ok(())
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(super) fn view_id(&self, view: usize) -> i64 {
+        self.views[view].id
+    }
+
+    pub(super) fn entry(&self, view: usize) -> &CatalogView {
+        &self.views[view].entry
     }
 
     /// Facts about the file for people.
@@ -221,13 +235,23 @@ fn unknown(kind: &str, name: &str) -> PortError {
 
 impl BaseReader for SqliteReader {
     fn snapshot(&mut self) -> PortResult<Box<dyn Snapshot + '_>> {
-        self.connection.execute_batch("BEGIN DEFERRED").doing("base: begin a snapshot")?;
-        Ok(Box::new(SqliteSnapshot { reader: self }))
+        Ok(Box::new(SqliteSnapshot::begin(self)?))
     }
 }
 
-struct SqliteSnapshot<'a> {
+pub(super) struct SqliteSnapshot<'a> {
     reader: &'a mut SqliteReader,
+}
+
+impl<'a> SqliteSnapshot<'a> {
+    pub(super) fn begin(reader: &'a mut SqliteReader) -> PortResult<Self> {
+        reader.connection.execute_batch("BEGIN DEFERRED").doing("base: begin a snapshot")?;
+        Ok(SqliteSnapshot { reader })
+    }
+
+    pub(super) fn reader(&self) -> &SqliteReader {
+        self.reader
+    }
 }
 
 impl Drop for SqliteSnapshot<'_> {
@@ -350,5 +374,28 @@ impl Snapshot for SqliteSnapshot<'_> {
 
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()> {
         self.reader.each_group(view, sink)
+    }
+
+    fn select(
+        &mut self,
+        selection: &Selection,
+        sink: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
+    ) -> PortResult<()> {
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.reader.connection.prepare_cached(&selection.sql)?;
+            let mut rows = statement.query(rusqlite::params_from_iter(&selection.parameters))?;
+            let mut values = Vec::with_capacity(selection.width);
+            while let Some(row) = rows.next()? {
+                values.clear();
+                for column in 0..selection.width {
+                    values.push(row.get::<_, Value>(column)?);
+                }
+                if sink(&values).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        read().doing("base: select rows")
     }
 }

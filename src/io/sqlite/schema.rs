@@ -61,6 +61,10 @@ CREATE TABLE driftless_reconciles (
 CREATE TABLE driftless_repairs (
   object TEXT NOT NULL, group_key TEXT NOT NULL, times INTEGER NOT NULL, last_ms INTEGER NOT NULL,
   PRIMARY KEY (object, group_key)) STRICT, WITHOUT ROWID;
+CREATE TABLE driftless_uses (
+  day TEXT NOT NULL, object TEXT NOT NULL, role TEXT NOT NULL, route TEXT NOT NULL, reason TEXT NOT NULL,
+  measure TEXT NOT NULL, times INTEGER NOT NULL,
+  PRIMARY KEY (day, object, role, route, reason, measure)) STRICT, WITHOUT ROWID;
 CREATE INDEX driftless_requests_open ON driftless_requests (request_id) WHERE state = 'open';
 ";
 

@@ -36,7 +36,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    fn sql(self) -> &'static str {
+    pub fn sql(self) -> &'static str {
         match self {
             Operator::Equal => "=",
             Operator::NotEqual => "<>",
@@ -59,15 +59,21 @@ impl Operator {
     }
 }
 
-impl Filter {
-    /// Whether a row of the table satisfies the filter, exactly as SQLite decides it.
-    pub fn matches(&self, row: &[Value]) -> bool {
-        let value = row.get(self.column).unwrap_or(&Value::Null);
-        match &self.comparison {
+impl Comparison {
+    /// Whether a value satisfies it, exactly as SQLite decides it.
+    pub fn holds(&self, value: &Value) -> bool {
+        match self {
             Comparison::IsNull => value.is_null(),
             Comparison::IsNotNull => !value.is_null(),
             Comparison::With(operator, literal) => !value.is_null() && operator.holds(value.cmp(literal)),
         }
+    }
+}
+
+impl Filter {
+    /// Whether a row of the table satisfies the filter, exactly as SQLite decides it.
+    pub fn matches(&self, row: &[Value]) -> bool {
+        self.comparison.holds(row.get(self.column).unwrap_or(&Value::Null))
     }
 
     /// The filter as a term of an SQL `WHERE`.
@@ -84,7 +90,7 @@ impl Filter {
 }
 
 /// Compiles a text such as `status = paid and quantity > 0`. Errors are messages without a place.
-pub(super) fn compile(text: &str, table: &Table) -> Result<Vec<Filter>, String> {
+pub(in crate::pure) fn compile(text: &str, table: &Table) -> Result<Vec<Filter>, String> {
     let tree = syntax::parse(text)?;
     let mut filters = Vec::new();
     conjunction(&tree, table, &mut filters)?;
@@ -124,7 +130,7 @@ fn term(tree: &Expr, table: &Table) -> Result<Filter, String> {
     }
 }
 
-fn operator(operator: &BinaryOperator) -> Option<Operator> {
+pub(in crate::pure) fn operator(operator: &BinaryOperator) -> Option<Operator> {
     Some(match operator {
         BinaryOperator::Eq => Operator::Equal,
         BinaryOperator::NotEq => Operator::NotEqual,
@@ -144,7 +150,7 @@ fn unsupported(tree: &Expr) -> String {
     )
 }
 
-fn left_column(tree: &Expr, table: &Table) -> Result<usize, String> {
+pub(in crate::pure) fn left_column(tree: &Expr, table: &Table) -> Result<usize, String> {
     match tree {
         Expr::Nested(inner) => left_column(inner, table),
         Expr::Identifier(word) => syntax::column(table, word),
@@ -152,7 +158,7 @@ fn left_column(tree: &Expr, table: &Table) -> Result<usize, String> {
     }
 }
 
-fn literal(tree: &Expr, column: usize, table: &Table) -> Result<Value, String> {
+pub(in crate::pure) fn literal(tree: &Expr, column: usize, table: &Table) -> Result<Value, String> {
     let name = &table.columns[column].name;
     let column_type = table.columns[column].column_type;
     if let Some(number) = syntax::integer(tree) {

@@ -1,14 +1,14 @@
 //! From the text of a contract document to a checked [`View`]. Must not know how a view is computed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::document::Fields;
-use super::{Consumer, ContractError, Dimension, Filter, Measure, Policy, View};
+use super::{Consumer, ContractError, Deprecation, Dimension, Filter, Measure, Policy, View};
 use super::{filter, hash, measure, syntax};
 use crate::pure::canonical::parse_strict;
-use crate::pure::schema::Table;
+use crate::pure::schema::{Table, is_date};
 
-const DOCUMENT_FIELDS: [&str; 11] = [
+const DOCUMENT_FIELDS: [&str; 12] = [
     "object",
     "base",
     "metric_contract",
@@ -20,6 +20,7 @@ const DOCUMENT_FIELDS: [&str; 11] = [
     "lineage",
     "consumers",
     "policy",
+    "deprecated",
 ];
 
 /// A field that the engine does not read would be certified by the hash without being kept, so there is none.
@@ -62,8 +63,10 @@ pub(super) fn compile(text: &str, place: &str, tables: &[Table]) -> Result<View,
         lineage: owned(root.texts("lineage")?),
         consumers: consumers(&root)?,
         policy,
+        deprecated: BTreeMap::new(),
         document: serde_json::Value::Null,
     };
+    view.deprecated = deprecated(&root, &view.measures)?;
     view.definition_hash = hash::definition_hash(&view, table);
     view.document = document;
     Ok(view)
@@ -226,6 +229,37 @@ fn policy(root: &Fields, table: &Table) -> Result<(Policy, Vec<Filter>), Contrac
         }
     };
     Ok((policy, row_filters))
+}
+
+fn deprecated(root: &Fields, measures: &[Measure]) -> Result<BTreeMap<usize, Deprecation>, ContractError> {
+    let mut deprecated = BTreeMap::new();
+    let Some(declared) = root.optional_object("deprecated")? else {
+        return Ok(deprecated);
+    };
+    let names: Vec<&str> = measures.iter().map(|measure| measure.name.as_str()).collect();
+    declared.only(&names)?;
+    let position = |name: &str| names.iter().position(|known| *known == name);
+    for (name, _) in declared.entries() {
+        let Some(measure) = position(name) else { continue };
+        let word = declared.object(name)?;
+        word.only(&["since", "use", "why"])?;
+        let since = word.text("since")?;
+        if !is_date(since) {
+            return Err(word.error("since", format!("{since:?} is no day written as YYYY-MM-DD")));
+        }
+        let instead = word
+            .optional_text("use")?
+            .map(|other| {
+                position(other).filter(|other| *other != measure).ok_or_else(|| {
+                    let known = names.join(", ");
+                    word.error("use", format!("{other:?} is no other measure of the view; it has {known}"))
+                })
+            })
+            .transpose()?;
+        let why = word.optional_text("why")?.map(str::to_owned);
+        deprecated.insert(measure, Deprecation { since: since.to_owned(), instead, why });
+    }
+    Ok(deprecated)
 }
 
 fn consumers(root: &Fields) -> Result<Vec<Consumer>, ContractError> {

@@ -10,13 +10,13 @@ use crate::pure::schema::Table;
 
 /// Longest text of one measure or filter, in bytes. It bounds the depth of a tree, since a chain such as
 /// `a+a+a` is as deep as it is long.
-pub(super) const TEXT_BYTES_MAX: usize = 2_000;
+pub(in crate::pure) const TEXT_BYTES_MAX: usize = 2_000;
 
 /// Deepest nesting of parentheses and signs.
 const NESTING_MAX: usize = 40;
 
 /// Parses the whole text as one expression. Errors are messages without a place.
-pub(super) fn parse(text: &str) -> Result<Expr, String> {
+pub(in crate::pure) fn parse(text: &str) -> Result<Expr, String> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("longer than {TEXT_BYTES_MAX} bytes"));
     }
@@ -57,19 +57,19 @@ fn explain(text: &str, error: &ParserError) -> String {
 }
 
 /// The column that a word names; the error says what there is.
-pub(super) fn column(table: &Table, word: &Ident) -> Result<usize, String> {
+pub(in crate::pure) fn column(table: &Table, word: &Ident) -> Result<usize, String> {
     table.column(&word.value).ok_or_else(|| {
         format!("{:?} is no column of {}; its columns are {}", word.value, table.name, column_names(table))
     })
 }
 
-pub(super) fn column_names(table: &Table) -> String {
+pub(in crate::pure) fn column_names(table: &Table) -> String {
     let names: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
     names.join(", ")
 }
 
 /// An integer literal with its sign; `None` where the tree is something else.
-pub(super) fn integer(tree: &Expr) -> Option<Result<i64, String>> {
+pub(in crate::pure) fn integer(tree: &Expr) -> Option<Result<i64, String>> {
     match tree {
         Expr::Value(literal) => integer_text(&literal.value).map(|digits| parse_integer(digits.to_owned())),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match &**expr {

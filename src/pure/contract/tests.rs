@@ -206,6 +206,7 @@ fn the_contract_hash_is_of_the_meaning_and_the_definition_hash_of_all_that_is_pu
     assert_eq!(changed("/policy", json!({ "minimum_group_lines": 3 })), (false, true));
     assert_eq!(changed("/policy", json!({ "roles": ["sales"] })), (false, false));
     assert_eq!(changed("/owner", json!("me")), (false, false));
+    assert_eq!(changed("/deprecated", json!({ "fares": { "since": "2026-11-01" } })), (false, false));
     assert_eq!(changed("/refresh", json!({ "freshness_slo_seconds": 1 })), (false, false));
     assert_eq!(changed("/columns", json!({ "trips": "trips" })), (false, false));
 
@@ -218,4 +219,30 @@ fn the_contract_hash_is_of_the_meaning_and_the_definition_hash_of_all_that_is_pu
     other.columns[6].column_type = ColumnType::Text;
     let unused_retyped = View::compile(&text, "t", &[other]).unwrap();
     assert_eq!(unused_retyped.definition_hash, plain.definition_hash);
+}
+
+#[test]
+fn a_measure_on_its_way_out_names_a_day_and_another_measure() {
+    let of = |word: Json| compile(&with("/deprecated", json!({ "fares": word })));
+    let view = of(json!({ "since": "2026-11-01", "use": "trips", "why": "moved" })).unwrap();
+    let word = Deprecation { since: "2026-11-01".into(), instead: Some(0), why: Some("moved".into()) };
+    assert_eq!(view.deprecated, BTreeMap::from([(1, word)]));
+    assert!(compile(&trips_document()).unwrap().deprecated.is_empty());
+    for (word, place) in [
+        (json!({}), "deprecated.fares.since: this field is required"),
+        (json!({ "since": "soon" }), "deprecated.fares.since: \"soon\" is no day"),
+        (
+            json!({ "since": "2026-11-01", "use": "fares" }),
+            "deprecated.fares.use: \"fares\" is no other measure",
+        ),
+        (json!({ "since": "2026-11-01", "instead": "trips" }), "deprecated.fares.instead: unknown field"),
+    ] {
+        let error = of(word).unwrap_err().to_string();
+        assert!(error.contains(place), "{error}");
+    }
+    let unknown = compile(&with("/deprecated", json!({ "fare": { "since": "2026-11-01" } }))).unwrap_err();
+    assert!(
+        unknown.to_string().contains("deprecated.fare: unknown field; known here are trips, fares"),
+        "{unknown}"
+    );
 }

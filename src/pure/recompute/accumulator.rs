@@ -12,7 +12,9 @@ use crate::pure::value::Value;
 
 /// Adds up the rows of one group after another; memory grows with the distinct values of one group only.
 pub struct Accumulator<'a> {
-    plan: &'a Recompute,
+    aggregates: &'a [Aggregate],
+    /// Fewer rows are no group.
+    rows_min: u64,
     rows: u64,
     states: Vec<State>,
     /// An expression left 128 bits in some row.
@@ -72,10 +74,16 @@ impl State {
 
 impl<'a> Accumulator<'a> {
     pub fn new(plan: &'a Recompute) -> Self {
+        Accumulator { rows_min: plan.minimum_group_lines, ..Self::over(&plan.aggregates) }
+    }
+
+    /// Of aggregates alone, with columns as positions in the rows that are added.
+    pub fn over(aggregates: &'a [Aggregate]) -> Self {
         Accumulator {
-            plan,
+            aggregates,
+            rows_min: 1,
             rows: 0,
-            states: plan.aggregates.iter().map(State::of).collect(),
+            states: aggregates.iter().map(State::of).collect(),
             overflow: false,
         }
     }
@@ -83,7 +91,7 @@ impl<'a> Accumulator<'a> {
     /// Adds one row, given as its [`Recompute::inputs`] in that order.
     pub fn add(&mut self, inputs: &[Value]) {
         self.rows += 1;
-        for (aggregate, state) in self.plan.aggregates.iter().zip(&mut self.states) {
+        for (aggregate, state) in self.aggregates.iter().zip(&mut self.states) {
             match (aggregate, state) {
                 (Aggregate::CountDistinct(column), State::Distinct(values)) => {
                     distinct(inputs.get(*column), values);
@@ -116,7 +124,7 @@ impl<'a> Accumulator<'a> {
     /// The value of the group added so far, and an empty accumulator for the next one. `None` where the group
     /// has no rows, or fewer than the policy publishes.
     pub fn finish(&mut self) -> Option<GroupValue> {
-        let published = self.rows >= self.plan.minimum_group_lines;
+        let published = self.rows >= self.rows_min;
         let value = published.then(|| self.value());
         self.rows = 0;
         self.overflow = false;
