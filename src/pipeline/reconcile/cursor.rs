@@ -13,6 +13,11 @@ use crate::pure::seq::Commit;
 /// A beat that stood still for as many of its intervals is nobody's.
 const BEATS_SILENT: u64 = 3;
 
+/// So many index entries out of place leave no order to read in.
+const MISPLACED_MAX: usize = 1_000;
+const OUT_OF_ORDER: &str =
+    "a thousand entries or more have another score than 0; delete the index, and the publisher makes it again";
+
 /// What a meta is to a base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -96,8 +101,11 @@ impl Pass<'_> {
                     let wrong = meta_fields(self.catalog, self.view, &head, told_shown, meta, index, now_ms);
                     asked.wrong.extend(of_meta(wrong, shown));
                     asked.wrong.extend(expiring(&outline, shown));
+                    asked.comparable = outline.misplaced.len() < MISPLACED_MAX;
+                    if !asked.comparable {
+                        asked.wrong.push(own_key(Kind::WrongIndex, "index", shown, OUT_OF_ORDER));
+                    }
                     asked.misplaced = outline.misplaced;
-                    asked.comparable = true;
                     self.note_place(&outline.meta, shown);
                     return Ok(asked);
                 }
