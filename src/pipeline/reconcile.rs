@@ -34,8 +34,6 @@ use slices::Place;
 
 /// How often a group is looked at before the publisher is asked, and a cursor before the pass gives up.
 const LOOKS: u32 = 10;
-/// Between looks.
-const BETWEEN: Backoff = Backoff { initial_ms: 25, factor: 2, cap_ms: 2_000 };
 /// Groups that wait to be looked at again at most; then they go first.
 const PENDING_MAX: usize = 50_000;
 /// Differences that are kept for repair and verification; further ones are counted, and told to the sink.
@@ -50,6 +48,8 @@ pub struct ReconcileSettings {
     pub scope: Scope,
     /// The part of the time that the pass may use, over 0 and up to 1.
     pub share: f64,
+    /// The longest wait between two looks at the same.
+    pub look_wait_max_ms: u64,
     /// How often a live publisher beats.
     pub beat_ms: u64,
     /// Have the publisher mend what differs.
@@ -288,6 +288,12 @@ impl Pass<'_> {
     fn count_shown(&mut self, store: &mut dyn ViewStore) -> PortResult<u64> {
         let meta = store.read_meta(&self.object)?;
         Ok(meta.get("groups").and_then(|groups| groups.parse().ok()).unwrap_or(0))
+    }
+
+    /// Waits after the look with this number, from 1 on.
+    fn wait_after(&mut self, look: u32) {
+        let between = Backoff { initial_ms: 25, factor: 2, cap_ms: self.settings.look_wait_max_ms };
+        (self.ports.wait)(Duration::from_millis(between.delay_ms(look, 0)));
     }
 
     fn is_stopped(&self) -> bool {

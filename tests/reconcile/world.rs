@@ -70,22 +70,6 @@ impl World {
         self.redis(&["HGETALL", VIEW])
     }
 
-    /// Rows and index entries, whatever is under their names.
-    pub fn shown(&self) -> BTreeMap<String, String> {
-        let mut keys: Vec<String> = self.redis(&["KEYS", &format!("{VIEW}:row:*")]);
-        keys.sort();
-        let mut all: BTreeMap<String, String> = keys
-            .into_iter()
-            .map(|key| {
-                let fields: BTreeMap<String, String> = self.redis(&["HGETALL", &key]);
-                (key, format!("{fields:?}"))
-            })
-            .collect();
-        let index: Vec<String> = self.redis(&["ZRANGE", &format!("{VIEW}:index"), "0", "-1", "WITHSCORES"]);
-        all.insert("index".to_owned(), index.join(" "));
-        all
-    }
-
     /// Waits for something that a maintainer does.
     #[track_caller]
     pub fn wait_for<T>(&self, maintainer: &mut Running, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -143,6 +127,8 @@ beat_ms = 300
 takeover_ms = 1500
 confirm_ms = 100
 backoff_max_ms = 300
+[reconcile]
+look_wait_max_ms = 400
 {TABLE}
 [[topic]]
 name = "{TOPIC}"

@@ -1,8 +1,6 @@
 //! Whose state the store shows, whether it can be compared with, and what the meta and the view's other keys say.
 
-use std::time::Duration;
-
-use super::{BETWEEN, LOOKS, Pass};
+use super::{LOOKS, Pass};
 use crate::ports::{Lineage, Meta, Outline, PortResult, Snapshot, ViewStore};
 use crate::pure::base::Head;
 use crate::pure::drift::{Difference, FieldDifference, Kind, OWN_KEY, cursor_fields, meta_fields};
@@ -144,7 +142,7 @@ impl Pass<'_> {
             tracing::debug!(view = self.object, why, "reconcile: waiting");
         }
         self.waits += 1;
-        (self.ports.wait)(Duration::from_millis(BETWEEN.delay_ms(look, 0)));
+        self.wait_after(look);
     }
 
     /// Where the pass stands.
