@@ -335,7 +335,12 @@ pub trait Snapshot {
     fn recompute_sorted(&mut self, view: usize, keys: &[&str]) -> PortResult<Vec<Option<GroupValue>>>;
     /// Walks over the groups that the rows have, in the order of their grain's values, up to `groups` of them after
     /// those of `place`, and returns the ones that were never marked. `place` moves on; it is `None` at the end.
-    fn unmarked(&mut self, view: usize, place: &mut Option<Box<[Value]>>, groups: usize) -> PortResult<Vec<GroupKey>>;
+    fn unmarked(
+        &mut self,
+        view: usize,
+        place: &mut Option<Box<[Value]>>,
+        groups: usize,
+    ) -> PortResult<Vec<GroupKey>>;
     /// What the meta of a view over this table said of it at a commit; `None` where that is not kept any more.
     fn fingerprint(&mut self, table: usize, commit: Commit) -> PortResult<Option<Fingerprint>>;
     /// The latest event of a key of a table; `None` where it never had one.

@@ -16,7 +16,8 @@ use driftless::pipeline::maintain::{self, Board, MaintainSettings, Ports};
 use driftless::pipeline::publish::PublishSettings;
 use driftless::pipeline::read::{ReadSettings, Reader, plan_start};
 use driftless::ports::{
-    BaseWriter, KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup, ViewStore,
+    BaseWriter, KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup,
+    ViewStore,
 };
 use driftless::pure::backoff::Backoff;
 use driftless::pure::base::Action;

@@ -152,7 +152,8 @@ fn one_view(
 /// The gravest verdict of all views.
 fn verdict(reports: &[Report]) -> CommandResult {
     let verdicts: Vec<ReconcileVerdict> = reports.iter().map(Report::verdict).collect();
-    if verdicts.iter().any(|verdict| matches!(verdict, ReconcileVerdict::Drift | ReconcileVerdict::Repaired)) {
+    if verdicts.iter().any(|verdict| matches!(verdict, ReconcileVerdict::Drift | ReconcileVerdict::Repaired))
+    {
         return Ok(Verdict::No);
     }
     match verdicts.contains(&ReconcileVerdict::Undecided) {
@@ -172,7 +173,8 @@ struct Out {
 
 impl Out {
     fn create(path: &Path) -> Result<Self, CommandError> {
-        let file = File::create(path).map_err(|error| CommandError::File(path.display().to_string(), error))?;
+        let file =
+            File::create(path).map_err(|error| CommandError::File(path.display().to_string(), error))?;
         Ok(Out { path: path.to_owned(), file: BufWriter::new(file) })
     }
 

@@ -367,4 +367,3 @@ fn thread_trouble(error: std::io::Error) -> PortError {
 fn is_settled(mark: Option<Commit>, shown: Commit) -> bool {
     mark.is_none_or(|mark| mark <= shown)
 }
-

@@ -51,7 +51,14 @@ impl Publisher {
             let value = snapshot.recompute(self.view(), key)?;
             let (fields, indexed, version) = (&stored.fields, stored.indexed, head.commit.0);
             let columns = self.columns();
-            differences.extend(compare_group(key.as_str(), value.as_ref(), columns, fields, indexed, version));
+            differences.extend(compare_group(
+                key.as_str(),
+                value.as_ref(),
+                columns,
+                fields,
+                indexed,
+                version,
+            ));
         }
         let answer = json!({"version": head.commit.0, "compared": keys.len(), "differences": differences});
         self.settling = Settling { asked: None, answer: Some(answer) };

@@ -39,14 +39,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] = [
-        Kind::Missing,
-        Kind::Extra,
-        Kind::Different,
-        Kind::WrongIndex,
-        Kind::ForeignKey,
-        Kind::WrongMeta,
-    ];
+    pub const ALL: [Kind; 6] =
+        [Kind::Missing, Kind::Extra, Kind::Different, Kind::WrongIndex, Kind::ForeignKey, Kind::WrongMeta];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -132,9 +126,13 @@ pub fn compare_group(
     let Some(value) = value else {
         return match (indexed, fields.is_empty()) {
             (false, true) => None,
-            (true, true) => difference(Kind::WrongIndex, "an index entry without a row, of a group that the base lacks"),
+            (true, true) => {
+                difference(Kind::WrongIndex, "an index entry without a row, of a group that the base lacks")
+            }
             (true, false) => difference(Kind::Extra, "the base has no such group"),
-            (false, false) => difference(Kind::Extra, "a row without an index entry, of a group that the base lacks"),
+            (false, false) => {
+                difference(Kind::Extra, "a row without an index entry, of a group that the base lacks")
+            }
         }
         .map(|difference| difference.with_fields(differing(&Fields::new(), fields)));
     };

@@ -68,7 +68,9 @@ mod tests {
         assert_eq!(parse("15m"), Some(Schedule::Every(900_000)));
         assert_eq!(parse("1d"), Some(Schedule::Every(DAY_MS)));
         assert_eq!(parse("02:30"), Some(Schedule::Daily(9_000_000)));
-        for wrong in ["", "m", "0s", "-1m", "1.5h", "24:00", "2:30", "02:60", "367d", "15", "15 m", "é", "+2:30"] {
+        for wrong in
+            ["", "m", "0s", "-1m", "1.5h", "24:00", "2:30", "02:60", "367d", "15", "15 m", "é", "+2:30"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -25,9 +25,9 @@ use serde_json::Value;
 use crate::cases;
 use crate::chaos::world;
 use crate::history::{changes, number, plain};
+use crate::support::OBJECT;
 use crate::support::oracle::Oracle;
 use crate::support::world::{BEAT_MS, Running, Sizes, World};
-use crate::support::OBJECT;
 
 fn settings(repair: bool) -> ReconcileSettings {
     ReconcileSettings {
@@ -52,7 +52,8 @@ struct Living<'a, 'b> {
 
 impl Living<'_, '_> {
     fn go_on(&mut self) {
-        let Some((append, ingest, publish)) = self.steps.get(self.at % self.steps.len().max(1)).copied() else {
+        let Some((append, ingest, publish)) = self.steps.get(self.at % self.steps.len().max(1)).copied()
+        else {
             return;
         };
         self.at += 1;
@@ -142,7 +143,12 @@ impl Requests for Desk<'_, '_, '_> {
 }
 
 /// One pass beside a maintainer that goes on by `steps`.
-fn pass(running: &mut Running<'_>, events: Vec<Value>, steps: Vec<(usize, bool, bool)>, repair: bool) -> Report {
+fn pass(
+    running: &mut Running<'_>,
+    events: Vec<Value>,
+    steps: Vec<(usize, bool, bool)>,
+    repair: bool,
+) -> Report {
     let world: &World = running.world;
     let mut base = SqliteReader::open(&world.base_settings("first"), &world.catalog).unwrap();
     let living = Mutex::new(Living { running, events: events.into_iter(), steps, at: 0 });

@@ -19,14 +19,8 @@ struct Damage {
     remedy: fn(&World),
 }
 
-const DAMAGE: Damage = Damage {
-    name: "",
-    inflict: |_| {},
-    kind: "different",
-    key: GROUP,
-    mends: true,
-    remedy: |_| {},
-};
+const DAMAGE: Damage =
+    Damage { name: "", inflict: |_| {}, kind: "different", key: GROUP, mends: true, remedy: |_| {} };
 
 fn index() -> String {
     format!("{VIEW}:index")
@@ -40,12 +34,7 @@ const CATALOGUE: &[Damage] = &[
     },
     Damage { name: "a field removed", inflict: |world| world.redis(&["HDEL", ROW, "units"]), ..DAMAGE },
     Damage { name: "a field added", inflict: |world| world.redis(&["HSET", ROW, "more", "1"]), ..DAMAGE },
-    Damage {
-        name: "a row deleted",
-        inflict: |world| world.redis(&["DEL", ROW]),
-        kind: "missing",
-        ..DAMAGE
-    },
+    Damage { name: "a row deleted", inflict: |world| world.redis(&["DEL", ROW]), kind: "missing", ..DAMAGE },
     Damage {
         name: "an orphan row",
         inflict: |world| world.redis(&["HSET", &format!("{VIEW}:row:2026-10-09:P9"), "units", "1"]),
@@ -288,7 +277,10 @@ fn p9_drift_that_comes_back_is_told_and_the_scope_is_kept() {
     world.redis::<()>(&["HINCRBY", ROW, "units", "1"]);
     world.reconcile(&["--from", "2026-10-03"], 0);
     world.reconcile(&["--from", "2026-10-02", "--to", "2026-10-02"], 1);
-    assert_eq!(world.reconcile(&["--from", "2026-10-02:P2", "--to", "2026-10-02:P2"], 1)["counts"]["compared"], 0);
+    assert_eq!(
+        world.reconcile(&["--from", "2026-10-02:P2", "--to", "2026-10-02:P2"], 1)["counts"]["compared"],
+        0
+    );
     assert_eq!(world.reconcile(&["--sample", "12"], 1)["counts"]["different"], 1);
     let history = world.run(&["reconcile", "history", "--format", "json"]).expect(0).json();
     assert_eq!(history.as_array().unwrap().len(), 7, "{history:#}");

@@ -30,7 +30,11 @@ fn a_change_lost_by_the_base_is_found_by_the_log_and_by_nothing_weaker() {
     assert_eq!(report["tables"][0]["missing"], 1, "{report:#}");
     assert_eq!(report["differences"][0]["key"], json!(["O5", 1]));
     assert_eq!(report["differences"][0]["log_seq"], "5");
-    assert!(world.installation.files().iter().all(|file| !file.contains("scratch")), "{:?}", world.installation.files());
+    assert!(
+        world.installation.files().iter().all(|file| !file.contains("scratch")),
+        "{:?}",
+        world.installation.files()
+    );
 }
 
 #[test]
@@ -45,7 +49,11 @@ fn each_kind_of_difference_between_base_and_log_is_named() {
     );
     let report = world.reconcile(&["--against-topic"], 1);
     let table = &report["tables"][0];
-    assert_eq!((&table["equal"], &table["different"], &table["extra"]), (&22.into(), &2.into(), &1.into()), "{report:#}");
+    assert_eq!(
+        (&table["equal"], &table["different"], &table["extra"]),
+        (&22.into(), &2.into(), &1.into()),
+        "{report:#}"
+    );
     let columns = &report["differences"][0]["columns"];
     assert_eq!(columns[0], json!({"column": "amount_cents", "base": "1", "log": "600"}), "{report:#}");
 }

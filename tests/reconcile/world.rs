@@ -72,7 +72,12 @@ impl World {
 
     /// Waits for something that a maintainer does.
     #[track_caller]
-    pub fn wait_for<T>(&self, maintainer: &mut Running, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    pub fn wait_for<T>(
+        &self,
+        maintainer: &mut Running,
+        what: &str,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> T {
         let since = Instant::now();
         loop {
             if let Some(found) = look() {

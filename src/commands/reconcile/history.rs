@@ -32,8 +32,19 @@ pub fn run(context: &Context, format: Format, arguments: &Arguments) -> CommandR
         tell!("no pass is on record");
         return Ok(Verdict::Fine);
     }
-    let mut rows =
-        table(&["id", "view", "ended", "seconds", "version", "W", "verdict", "scope", "compared", "differences", "by"]);
+    let mut rows = table(&[
+        "id",
+        "view",
+        "ended",
+        "seconds",
+        "version",
+        "W",
+        "verdict",
+        "scope",
+        "compared",
+        "differences",
+        "by",
+    ]);
     for pass in &passes {
         let run = &pass.run;
         let count = |name: &str| run.report["counts"][name].to_string();

@@ -66,9 +66,10 @@ fn print_differences(report: &Report, listed: usize) {
     let mut rows = table(&["kind", "key", "what", "base", "redis", ""]);
     for difference in report.differences.iter().take(listed) {
         let side = |of: fn(&crate::pure::drift::FieldDifference) -> &Option<String>| {
-            let told = difference.fields.iter().map(|field| {
-                format!("{}={}", field.field, of(field).as_deref().unwrap_or("(none)"))
-            });
+            let told = difference
+                .fields
+                .iter()
+                .map(|field| format!("{}={}", field.field, of(field).as_deref().unwrap_or("(none)")));
             told.collect::<Vec<_>>().join("\n")
         };
         rows.add_row([
@@ -82,7 +83,9 @@ fn print_differences(report: &Report, listed: usize) {
     }
     tell!("{rows}");
     for group in &report.repeated {
-        tell!("drift of {group} comes back: it has been repaired three times or more; find out who writes it");
+        tell!(
+            "drift of {group} comes back: it has been repaired three times or more; find out who writes it"
+        );
     }
 }
 

@@ -18,7 +18,13 @@ use crate::pure::drift::RowsReport;
 /// Dead letters of the live base that are looked at.
 const LETTERS_MAX: usize = 100_000;
 
-pub fn run(context: &Context, listed: usize, mut out: Option<Out>, stop: &AtomicBool, format: Format) -> CommandResult {
+pub fn run(
+    context: &Context,
+    listed: usize,
+    mut out: Option<Out>,
+    stop: &AtomicBool,
+    format: Format,
+) -> CommandResult {
     let report = replay(context, out.as_mut(), stop)?;
     if let Some(out) = &mut out {
         out.finish()?;
@@ -62,7 +68,9 @@ fn replay(context: &Context, mut out: Option<&mut Out>, stop: &AtomicBool) -> Po
             bar.set_length(all);
             bar.set_position(read);
         },
-        found: &mut |difference| out.as_deref_mut().map_or(Ok(()), |out| out.line(&serde_json::json!(difference))),
+        found: &mut |difference| {
+            out.as_deref_mut().map_or(Ok(()), |out| out.line(&serde_json::json!(difference)))
+        },
         letters: &letters,
     };
     let report = topic::run(ports, catalog, context.maintain_settings(false).read);
@@ -109,8 +117,16 @@ fn print_text(report: &RowsReport, listed: usize) {
             other => other,
         }
     );
-    let mut rows =
-        table(&["table", "equal", "missing", "extra", "different", "not proven", "dead letters", "contradicting"]);
+    let mut rows = table(&[
+        "table",
+        "equal",
+        "missing",
+        "extra",
+        "different",
+        "not proven",
+        "dead letters",
+        "contradicting",
+    ]);
     for tally in &report.tables {
         let counts = [
             tally.equal,
@@ -125,7 +141,9 @@ fn print_text(report: &RowsReport, listed: usize) {
     }
     tell!("{rows}");
     for (at, offset) in &report.trimmed {
-        tell!("{at}: the log begins at offset {offset} now; rows whose last event came before are not proven");
+        tell!(
+            "{at}: the log begins at offset {offset} now; rows whose last event came before are not proven"
+        );
     }
     if report.differences.is_empty() {
         return;

@@ -152,9 +152,8 @@ impl ViewStore for RedisStore {
 
     fn read_groups(&mut self, object: &str, group_keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
         let keys = self.key_space.view(object)?;
-        let read = self.call("reading groups", &keys.meta, |connection| {
-            survey::groups(connection, &keys, group_keys)
-        })?;
+        let read = self
+            .call("reading groups", &keys.meta, |connection| survey::groups(connection, &keys, group_keys))?;
         self.understood("reading groups", &keys.meta, read)
     }
 
@@ -168,9 +167,7 @@ impl ViewStore for RedisStore {
 
     fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         let keys = self.key_space.view(object)?;
-        self.call("scanning for stray keys", &keys.meta, |connection| {
-            survey::scan(connection, &keys, cursor)
-        })
+        self.call("scanning for stray keys", &keys.meta, |connection| survey::scan(connection, &keys, cursor))
     }
 }
 

@@ -153,7 +153,11 @@ impl SqliteReader {
         Ok(found)
     }
 
-    pub(super) fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()> {
+    pub(super) fn each_group(
+        &mut self,
+        view: usize,
+        sink: &mut dyn FnMut(&[Value], &GroupValue),
+    ) -> PortResult<()> {
         let entry = &self.views[view].entry;
         let grain = entry.view.grain.len();
         let width = grain + entry.recompute.inputs.len();

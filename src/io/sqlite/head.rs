@@ -29,10 +29,7 @@ pub(super) fn read(connection: &Connection, tables: &[i64], views: &[i64]) -> Po
         nonce: nonce.unwrap_or_default(),
         generation,
         positions: positions(connection, tables)?,
-        tables: tables
-            .iter()
-            .map(|&id| records::table_state(connection, id))
-            .collect::<PortResult<_>>()?,
+        tables: tables.iter().map(|&id| records::table_state(connection, id)).collect::<PortResult<_>>()?,
         open_letters: tables.iter().map(|&id| open_letters(connection, id)).collect::<PortResult<_>>()?,
         views: views.iter().map(|&id| records::view_state(connection, id)).collect::<PortResult<_>>()?,
     })
@@ -83,10 +80,7 @@ fn open_letters(connection: &Connection, table_id: i64) -> PortResult<u64> {
 pub(super) fn fingerprints(connection: &Connection, tables: &[i64]) -> PortResult<Vec<u8>> {
     let head = Head {
         positions: positions(connection, tables)?,
-        tables: tables
-            .iter()
-            .map(|&id| records::table_state(connection, id))
-            .collect::<PortResult<_>>()?,
+        tables: tables.iter().map(|&id| records::table_state(connection, id)).collect::<PortResult<_>>()?,
         open_letters: tables.iter().map(|&id| open_letters(connection, id)).collect::<PortResult<_>>()?,
         ..Head::default()
     };

@@ -459,10 +459,11 @@ impl ViewStore for TwinStore {
         self.call(|shared| {
             let view = shared.get(object);
             let names = ["meta", "index", "changes"].into_iter();
-            let wrong = names.filter_map(|name| view.wrong_type(object, name)).filter_map(|reply| match reply {
-                PublishReply::WrongType { key, found } => Some((key, found)),
-                _ => None,
-            });
+            let wrong =
+                names.filter_map(|name| view.wrong_type(object, name)).filter_map(|reply| match reply {
+                    PublishReply::WrongType { key, found } => Some((key, found)),
+                    _ => None,
+                });
             Ok(Outline {
                 meta: view.meta.clone(),
                 index: view.index.len() as u64,

@@ -123,7 +123,9 @@ fn take_errand(workers: &mut [Worker], board: &Board) {
             worker.publisher.settle_next(errand.groups);
             worker.errand = Some((errand.request, Instant::now()));
         }
-        None => board.answer_errand(errand.request, Err(format!("view {} is not published here", errand.view))),
+        None => {
+            board.answer_errand(errand.request, Err(format!("view {} is not published here", errand.view)))
+        }
     }
 }
 
@@ -134,7 +136,8 @@ fn answer_errand(worker: &mut Worker, board: &Board) {
         Some(answer) => Ok(answer),
         None if since.elapsed() > ERRAND_PATIENCE => {
             worker.publisher.settle_next(Vec::new());
-            Err("the publisher found no moment to compare them: it publishes in parts, or not at all".to_owned())
+            Err("the publisher found no moment to compare them: it publishes in parts, or not at all"
+                .to_owned())
         }
         None => return,
     };

@@ -13,8 +13,7 @@ const BEATS_SILENT: u64 = 3;
 
 /// So many index entries out of place leave no order to read in.
 const MISPLACED_MAX: usize = 1_000;
-const OUT_OF_ORDER: &str =
-    "a thousand entries or more have another score than 0; delete the index, and the publisher makes it again";
+const OUT_OF_ORDER: &str = "a thousand entries or more have another score than 0; delete the index, and the publisher makes it again";
 
 /// What a meta is to a base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +118,8 @@ impl Pass<'_> {
                     }
                 }
                 Standing::Absent if !head.positions.iter().any(|position| position.table == table) => {
-                    asked.trouble = Some("the base has not begun to read its log: there is nothing to prove".into());
+                    asked.trouble =
+                        Some("the base has not begun to read its log: there is nothing to prove".into());
                     return Ok(asked);
                 }
                 // A view that has been compared before was published before.
@@ -178,9 +178,8 @@ fn give_up(asked: &mut Asked, standing: &Standing, meta: &Meta, known: bool) {
                 Some("the view is not in Redis, and was never compared before: start the maintainer".into());
         }
         Standing::Unfinished(why) => {
-            asked.trouble = Some(format!(
-                "{why}, and nobody goes on with it: start the maintainer, and reconcile again"
-            ));
+            asked.trouble =
+                Some(format!("{why}, and nobody goes on with it: start the maintainer, and reconcile again"));
         }
         Standing::Ours(_) | Standing::Foreign => {
             asked.trouble = Some(format!(
@@ -222,7 +221,9 @@ fn wrong_types(outline: &Outline) -> impl Iterator<Item = Difference> {
 }
 
 fn expiring(outline: &Outline, version: Commit) -> impl Iterator<Item = Difference> {
-    let told = move |key: &String| own_key(Kind::WrongMeta, key, version, &format!("the key will expire: `PERSIST {key}`"));
+    let told = move |key: &String| {
+        own_key(Kind::WrongMeta, key, version, &format!("the key will expire: `PERSIST {key}`"))
+    };
     outline.expiring.iter().map(told)
 }
 

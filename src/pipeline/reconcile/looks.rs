@@ -105,11 +105,13 @@ impl Pass<'_> {
                 // What it cannot do once it cannot do at all.
                 Some(refusal) => Err(refusal.clone()),
                 None if self.is_stopped() => Err("the pass was told to end".to_owned()),
-                None => match self.ports.requests.ask(&action, "reconcile: groups that change all the time") {
-                    Ok(answer) => answer,
-                    Err(error) if error.is_transient() => Err(error.what),
-                    Err(error) => return Err(error),
-                },
+                None => {
+                    match self.ports.requests.ask(&action, "reconcile: groups that change all the time") {
+                        Ok(answer) => answer,
+                        Err(error) if error.is_transient() => Err(error.what),
+                        Err(error) => return Err(error),
+                    }
+                }
             };
             match answer {
                 Ok(settled) => {
@@ -151,7 +153,9 @@ impl Pass<'_> {
                     let Some(Seen { stored, value, version }) = seen else { continue };
                     let (fields, indexed) = (&stored.fields, stored.indexed);
                     let columns = &self.columns;
-                    if compare_group(key.as_str(), value.as_ref(), columns, fields, indexed, version.0).is_none() {
+                    if compare_group(key.as_str(), value.as_ref(), columns, fields, indexed, version.0)
+                        .is_none()
+                    {
                         right.insert(key.to_string());
                     }
                 }

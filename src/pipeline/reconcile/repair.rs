@@ -26,7 +26,8 @@ impl Pass<'_> {
             .filter(|difference| !difference.mended && difference.is_of_group())
             .map(|difference| difference.key.clone())
             .collect();
-        let chunks: Vec<&[String]> = if groups.is_empty() { vec![&[]] } else { groups.chunks(CHUNK).collect() };
+        let chunks: Vec<&[String]> =
+            if groups.is_empty() { vec![&[]] } else { groups.chunks(CHUNK).collect() };
         for chunk in chunks {
             let action = Action::RepairGroups { view: self.object.clone(), groups: chunk.to_vec() };
             let done = self.ports.requests.ask(&action, &self.settings.why)?.map_err(|refusal| {
@@ -59,7 +60,8 @@ impl Pass<'_> {
         for look in 1..=LOOKS {
             let meta = store.read_meta(&self.object)?;
             let mut snapshot = self.ports.base.snapshot()?;
-            if matches!(standing(&mut *snapshot, self.view, &meta)?, Standing::Ours(shown) if shown >= wanted) {
+            if matches!(standing(&mut *snapshot, self.view, &meta)?, Standing::Ours(shown) if shown >= wanted)
+            {
                 return Ok(());
             }
             drop(snapshot);

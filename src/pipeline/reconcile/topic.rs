@@ -196,8 +196,10 @@ impl Replay<'_> {
         while !self.ports.stop.load(Ordering::Relaxed) {
             // 1. A chunk of both, up to where both are complete.
             let mut live = self.ports.live.snapshot()?.rows_after(table, after.as_deref(), CHUNK)?;
-            let mut replayed = self.ports.scratch_reader.snapshot()?.rows_after(table, after.as_deref(), CHUNK)?;
-            let ends = [&live, &replayed].map(|rows| rows.last().filter(|_| rows.len() == CHUNK).map(|(key, _)| key));
+            let mut replayed =
+                self.ports.scratch_reader.snapshot()?.rows_after(table, after.as_deref(), CHUNK)?;
+            let ends = [&live, &replayed]
+                .map(|rows| rows.last().filter(|_| rows.len() == CHUNK).map(|(key, _)| key));
             let end = ends.into_iter().flatten().min().cloned();
             let within = |(key, _): &(Box<[Value]>, Stored)| end.as_ref().is_none_or(|end| key <= end);
             live.retain(within);

@@ -107,7 +107,8 @@ fn of_commit(
     let fields = OF_TABLE.map(|name| text(name).to_owned());
     if let Some(told) = told {
         let names = told.differing(&Fingerprint::of(&fields));
-        let now = |name: &str| OF_TABLE.iter().zip(&ours).find(|(of, _)| **of == name).map_or("", |(_, now)| now);
+        let now =
+            |name: &str| OF_TABLE.iter().zip(&ours).find(|(of, _)| **of == name).map_or("", |(_, now)| now);
         return names
             .into_iter()
             .map(|name| difference(shown, name, &format!("{ANOTHER}; of the newest commit: {}", now(name))))

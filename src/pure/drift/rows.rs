@@ -172,7 +172,11 @@ impl RowsReport {
 
     pub fn to_json(&self, listed: usize) -> Json {
         let by_partition = |pairs: &[(String, i64)]| -> Json {
-            pairs.iter().map(|(at, offset)| (at.clone(), (*offset).into())).collect::<serde_json::Map<_, _>>().into()
+            pairs
+                .iter()
+                .map(|(at, offset)| (at.clone(), (*offset).into()))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
         };
         json!({
             "schema": super::SCHEMA,

@@ -62,7 +62,15 @@ impl Tally {
 
     /// A group that was compared. `in_order`: it comes in the order of encoded keys, and takes part in the checksums.
     /// `equal`: both sides are the same.
-    pub fn group(&mut self, key: &str, value: Option<&GroupValue>, fields: &Fields, indexed: bool, equal: bool, in_order: bool) {
+    pub fn group(
+        &mut self,
+        key: &str,
+        value: Option<&GroupValue>,
+        fields: &Fields,
+        indexed: bool,
+        equal: bool,
+        in_order: bool,
+    ) {
         self.compared += 1;
         if let Some(value) = value {
             self.base.add(value);
@@ -116,8 +124,11 @@ impl Tally {
             _ if fields.is_empty() => {}
             _ => {
                 // Whatever is there, field by field: it differs from the base, and so does the sum.
-                let shown: Vec<Value> =
-                    fields.iter().flat_map(|(field, text)| [field, text]).map(|text| Value::text(text.as_str())).collect();
+                let shown: Vec<Value> = fields
+                    .iter()
+                    .flat_map(|(field, text)| [field, text])
+                    .map(|text| Value::text(text.as_str()))
+                    .collect();
                 redis.row(parts.iter().chain(&shown));
             }
         }
