@@ -11,6 +11,7 @@
 mod connect;
 mod feed;
 mod keys;
+mod plain;
 mod private_server;
 mod probe;
 mod publish;
@@ -28,6 +29,7 @@ use crate::pure::secret::Secret;
 
 pub use feed::ChangeFeed;
 pub use keys::{KeySpace, ViewKeys};
+pub use plain::read_pipelined;
 pub use private_server::{PrivateRedis, PrivateRedisOptions, TlsFiles};
 pub use probe::StoreFacts;
 pub(crate) use publish::{change_keys, check as check_publish};
