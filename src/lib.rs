@@ -23,7 +23,7 @@
 //! | apply | [`pure::apply`], [`pure::watermark`], [`pure::group_key`] | [`pipeline::ingest`], [`pipeline::seed`], [`pipeline::requests`] | [`io::sqlite`] |
 //! | recompute | [`pure::recompute`], [`pure::expression`] | | [`io::sqlite`] |
 //! | publish | [`pure::publish`], [`pure::meta`] | [`pipeline::publish`], [`pipeline::sweep`] | [`io::redis`] |
-//! | prove | [`pure::checksum`], [`pure::drift`] | [`pipeline::reconcile`] | [`io::sqlite`], [`io::redis`] |
+//! | prove | [`pure::drift`], [`pure::checksum`] | [`pipeline::reconcile`], [`pipeline::settle`] | [`io::sqlite`], [`io::redis`] |
 //! | answer | [`pure::query`], [`pure::route`], [`pure::usage`] | [`pipeline::route`], [`pipeline::shadow`] | [`io::sqlite`], [`io::redis`]; HTTP: planned |
 //! | replay | [`pure::generation`] | [`pipeline::reread`], [`pipeline::compare`], [`pipeline::certify`] | [`io::control`], [`io::sqlite`] |
 //!
@@ -50,8 +50,8 @@
 //! - **P7 Only the right writer writes.** A publish is accepted only when Redis still shows the cursor that it was
 //!   computed from.
 //! - **P8 Loss heals.** Redis falling back to an earlier state, or to nothing, is repaired by the next publish.
-//! - **P9 The reconciler is sound.** No false drift while the stream moves; every difference in a quiet group is
-//!   found in one pass.
+//! - **P9 The reconciler is sound.** No false drift while the stream moves; every real difference in a quiet group
+//!   is found in one pass.
 //! - **P10 Everything is accounted for.** Each consumed offset is exactly one of applied, duplicate, stale,
 //!   expired, control, dead letter, and the sums match.
 //! - **P11 No silent gap.** A stored position that the log no longer holds stops the maintainer.

@@ -6,6 +6,7 @@
 
 mod latency;
 mod memory_log;
+mod reconcile;
 mod report;
 mod stages;
 mod world;
@@ -70,6 +71,10 @@ pub struct Arguments {
     /// Leave the stages alone out.
     #[arg(long)]
     skip_stages: bool,
+    /// Measure a reconcile pass over the configured base and Redis instead, as they are, against one pipelined read of
+    /// all rows and one GROUP BY over the base. Changes nothing.
+    #[arg(long)]
+    reconcile: bool,
     /// Folder for the base, on the disk that is to be measured [default: a temporary folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -80,6 +85,9 @@ const MOCK_EVENTS_PER_PARTITION: u64 = 5_000;
 
 pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     crate::telemetry::start(shared.log, true);
+    if arguments.reconcile {
+        return reconcile::run(&super::context::Context::load(shared)?, shared.format);
+    }
     super::generate::check(&workload(arguments, arguments.events))?;
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(stop.clone())?;

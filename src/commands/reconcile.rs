@@ -102,6 +102,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
             sample: arguments.sample.map(|count| count as usize),
         },
         share: 1.0,
+        look_wait_max_ms: context.settings().reconcile.look_wait_max_ms,
         beat_ms: context.settings().maintain.beat_ms,
         repair: arguments.repair,
         why: arguments.why.clone(),

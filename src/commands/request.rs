@@ -13,11 +13,12 @@ use crate::pipeline::publish::{Publisher, Step};
 use crate::pipeline::requests;
 use crate::ports::{BaseWriter, PortError, PortResult, Requests};
 use crate::pure::base::{Action, Answer};
+use crate::pure::publish::PublishReply;
 
 /// How long a running maintainer may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a publish of one's own may take beyond the time after which a silent publisher is replaced.
-const PUBLISH_PATIENCE: Duration = Duration::from_secs(600);
+/// How long a publish of one's own waits to be accepted, beyond the time after which a silent publisher is replaced.
+const PUBLISH_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The requests of one command.
 pub struct Desk<'a> {
@@ -77,18 +78,24 @@ impl<'a> Desk<'a> {
         let mut publisher = Publisher::new(catalog, view, clock, settings.publish, settings.random)
             .with_succession(settings.succession.clone());
         let (mut reader, mut store) = (self.context.open_reader()?, self.context.open_store()?);
-        let began = Instant::now();
-        while began.elapsed() < PUBLISH_PATIENCE && !self.stop.load(Ordering::Relaxed) {
+        let patience = PUBLISH_PATIENCE + Duration::from_millis(settings.publish.takeover_ms);
+        let mut went_on = Instant::now();
+        while went_on.elapsed() < patience && !self.stop.load(Ordering::Relaxed) {
             match publisher.step(&mut reader, &mut store) {
                 Ok(Step::Idle | Step::Beat) => return Ok(()),
-                Ok(Step::Published { .. }) => {}
+                Ok(Step::Published { .. }) => went_on = Instant::now(),
+                // Whoever looks afterwards sees that nothing was mended, and says what to delete.
+                Ok(Step::Refused(PublishReply::WrongType { key, found })) => {
+                    tracing::warn!(key, found, "a key of the view was overwritten; delete it");
+                    return Ok(());
+                }
                 Ok(Step::Standby | Step::Refused(_)) => std::thread::sleep(Duration::from_millis(100)),
                 Err(error) if error.is_transient() => std::thread::sleep(Duration::from_millis(500)),
                 Err(error) => return Err(error),
             }
         }
-        Err(PortError::transient(format!("the repair of {object} is in the base, but was not published"))
-            .with_hint("start the maintainer; it publishes what the base holds"))
+        tracing::warn!(view = object, "the repair is in the base, and could not be published");
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::output::{print_json, table, tell};
 use super::{CommandResult, Format, Shared, Verdict};
 use crate::ports::{BaseReader, Log, Meta, PortResult, ViewStore};
-use crate::pure::base::Head;
+use crate::pure::base::{Head, ViewState, Word};
 use crate::pure::meta::watermark_text;
 use crate::pure::publish::{timestamp_ms, timestamp_text};
 use crate::pure::seq::Commit;
@@ -32,6 +32,8 @@ struct ViewStatus {
     freshness: String,
     /// Groups marked in the base since the version that Redis shows.
     pending: Option<usize>,
+    /// What operators and reconciler have said of it.
+    state: ViewState,
 }
 
 pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
@@ -42,7 +44,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     let head = reader.snapshot()?.head()?;
     let now_ms = context.clock.wall_ms();
     let views = (0..context.catalog.views.len())
-        .map(|view| view_status(&context, view, &mut reader, &mut store, now_ms))
+        .map(|view| view_status(&context, view, &head, &mut reader, &mut store, now_ms))
         .collect::<PortResult<Vec<_>>>()?;
     let ends = if arguments.offline { Err("not asked".to_owned()) } else { ends(&context, &head) };
     let holes: Vec<Option<u64>> = (0..context.catalog.tables.len())
@@ -92,6 +94,7 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
 fn view_status(
     context: &Context,
     view: usize,
+    head: &Head,
     reader: &mut dyn BaseReader,
     store: &mut dyn ViewStore,
     now_ms: i64,
@@ -109,7 +112,8 @@ fn view_status(
         Ok(meta) => judge(meta, now_ms, entry.freshness_slo_seconds),
         Err(error) => (false, error.clone()),
     };
-    Ok(ViewStatus { object: entry.object.clone(), meta, fresh, freshness, pending })
+    let state = head.views[view].clone();
+    Ok(ViewStatus { object: entry.object.clone(), meta, fresh, freshness, pending, state })
 }
 
 /// As a reader judges: status, no publish in parts under way, and confirmed within the objective.
@@ -132,6 +136,25 @@ fn judge(meta: &Meta, now_ms: i64, slo_seconds: u64) -> (bool, String) {
         "fresh" => (false, format!("stale, {age} (at most {slo_seconds} s)")),
         other => (false, format!("{other}, {age} (at most {slo_seconds} s)")),
     }
+}
+
+/// What has been said of a view, in one line.
+fn said(state: &ViewState) -> String {
+    let word = |what: &str, word: &Option<Word>| {
+        word.as_ref().map(|word| {
+            format!("; {what} since {} by {}: {}", timestamp_text(Some(word.at_ms)), word.who, word.why)
+        })
+    };
+    let reconciled = state.reconciled.as_ref().map_or_else(
+        || "never reconciled".to_owned(),
+        |last| {
+            let at = timestamp_text(Some(last.at_ms));
+            format!("reconciled at {at}, version {}: {}", last.version, last.verdict.name())
+        },
+    );
+    let quarantined = word("quarantined", &state.quarantined).unwrap_or_default();
+    let disabled = word("disabled", &state.disabled).unwrap_or_default();
+    format!("{reconciled}{quarantined}{disabled}")
 }
 
 fn ends(context: &Context, head: &Head) -> Result<Vec<i64>, String> {
@@ -177,6 +200,7 @@ fn view_json(view: &ViewStatus) -> Value {
         "fresh": view.fresh,
         "freshness": view.freshness,
         "pending_groups": view.pending,
+        "state": view.state,
         "meta": view.meta.as_ref().ok(),
         "error": view.meta.as_ref().err(),
     })
@@ -230,6 +254,9 @@ fn print_text(
         ]);
     }
     tell!("{rows}");
+    for view in views {
+        tell!("view {}: {}", view.object, said(&view.state));
+    }
     for (index, hole) in holes.iter().enumerate() {
         let entry = &context.catalog.tables[index];
         tell!(

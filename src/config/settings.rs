@@ -229,11 +229,14 @@ pub struct ReconcileSection {
     pub share: f64,
     /// Have drift mended at once. Default false: it puts the view under quarantine.
     pub repair: bool,
+    /// Longest wait between two looks at a group that changes or a cursor that is not ours, in ms, 10 to 60,000; there
+    /// are ten looks. Default 2,000.
+    pub look_wait_max_ms: u64,
 }
 
 impl Default for ReconcileSection {
     fn default() -> Self {
-        ReconcileSection { schedule: String::new(), share: 0.25, repair: false }
+        ReconcileSection { schedule: String::new(), share: 0.25, repair: false, look_wait_max_ms: 2_000 }
     }
 }
 
@@ -324,6 +327,7 @@ impl Settings {
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
         self.reconcile.check(place_of)?;
         self.route.check(within)?;
+        within("reconcile.look_wait_max_ms", self.reconcile.look_wait_max_ms, 10, 60_000)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),

@@ -21,6 +21,14 @@ pub use workload::{Deliveries, Workload};
 /// The contract of the example's view, `agg_daily_product`.
 pub const CONTRACT: &str = include_str!("../../contracts/agg_daily_product.json");
 
+/// The object that the contract declares.
+pub const VIEW: &str = "agg_daily_product";
+
+/// What the view's groups are, as an analyst would ask the base for them.
+pub const GROUP_BY: &str = "SELECT order_date, product_id, count(*), count(DISTINCT order_id), sum(quantity), sum(amount_cents),
+   sum(cost_cents), sum(amount_cents - cost_cents)
+ FROM fact_sales WHERE status = 'paid' GROUP BY order_date, product_id";
+
 /// The shipped configuration: the example's table and topic. The path of its contract file leads nowhere here;
 /// [`CONTRACT`] is what it holds.
 pub const CONFIGURATION: &str = include_str!("../../config/driftless.toml");

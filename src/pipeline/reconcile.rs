@@ -34,8 +34,6 @@ use slices::Place;
 
 /// How often a group is looked at before the publisher is asked, and a cursor before the pass gives up.
 const LOOKS: u32 = 10;
-/// Between looks.
-const BETWEEN: Backoff = Backoff { initial_ms: 25, factor: 2, cap_ms: 2_000 };
 /// Groups that wait to be looked at again at most; then they go first.
 const PENDING_MAX: usize = 50_000;
 /// Differences that are kept for repair and verification; further ones are counted, and told to the sink.
@@ -50,6 +48,8 @@ pub struct ReconcileSettings {
     pub scope: Scope,
     /// The part of the time that the pass may use, over 0 and up to 1.
     pub share: f64,
+    /// The longest wait between two looks at the same.
+    pub look_wait_max_ms: u64,
     /// How often a live publisher beats.
     pub beat_ms: u64,
     /// Have the publisher mend what differs.
@@ -94,6 +94,8 @@ struct Pass<'a> {
     /// Keys of the differences, so that none is told twice.
     differing: HashSet<String>,
     overflowed: bool,
+    /// Index entries with another score than 0.
+    misplaced: HashSet<String>,
     pending: Vec<Pending>,
     pending_total: u64,
     unsettled: Vec<Unsettled>,
@@ -130,6 +132,7 @@ pub fn run<'a>(
         differences: Vec::new(),
         differing: HashSet::new(),
         overflowed: false,
+        misplaced: HashSet::new(),
         pending: Vec::new(),
         pending_total: 0,
         unsettled: Vec::new(),
@@ -179,16 +182,16 @@ impl Pass<'_> {
     /// One turn; with repair as many as it takes, since some damage hides other.
     fn all_steps(&mut self, store: &mut dyn ViewStore) -> PortResult<()> {
         for _ in 0..TURNS_MAX {
-            let overflowed = std::mem::take(&mut self.overflowed);
-            if overflowed {
+            // What kept the turn before from a judgement may be mended.
+            self.troubles.clear();
+            if std::mem::take(&mut self.overflowed) {
                 // Those that are mended make room.
                 self.differences.retain(|difference| !difference.mended);
                 self.differing.clear();
             }
-            let compared = self.turn(store)?;
-            let mended = self.repairs_asked > 0 && !self.differences.iter().any(|one| !one.mended);
-            let again = self.settings.repair && mended && (self.overflowed || !compared);
-            if !again || !self.troubles.is_empty() || self.is_stopped() {
+            let (compared, repaired) = self.turn(store)?;
+            let mended = !self.differences.iter().any(|one| !one.mended);
+            if !(repaired && mended && (self.overflowed || !compared)) || self.is_stopped() {
                 break;
             }
         }
@@ -198,8 +201,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// From the cursor to the repair. False where groups could not be compared.
-    fn turn(&mut self, store: &mut dyn ViewStore) -> PortResult<bool> {
+    /// From the cursor to the repair. Returns whether groups could be compared, and whether a repair was asked for.
+    fn turn(&mut self, store: &mut dyn ViewStore) -> PortResult<(bool, bool)> {
         // 1. Whose view it is, at which version, and what it says of itself.
         let comparable = self.look_at_meta(store)?;
         if comparable {
@@ -214,13 +217,15 @@ impl Pass<'_> {
             }
         }
         // 4. What differed may have been mended by the publisher meanwhile; what has not is repaired, if so told.
+        let mut repaired = false;
         if !self.differences.is_empty() {
             self.verify(store)?;
             if self.settings.repair && self.stands() {
                 self.repair(store)?;
+                repaired = true;
             }
         }
-        Ok(comparable)
+        Ok((comparable, repaired))
     }
 
     /// Notes what is wrong with the view's own keys. False where groups cannot be compared.
@@ -229,9 +234,11 @@ impl Pass<'_> {
         self.absent = asked.absent;
         self.troubles.extend(asked.trouble);
         asked.wrong.into_iter().try_for_each(|difference| self.note(difference))?;
+        // They stand between others in no order, so each is looked at by itself.
         if self.settings.scope.is_whole() {
-            self.suspect(asked.misplaced.into_iter().map(GroupKey::from_encoded));
+            self.suspect(asked.misplaced.iter().cloned().map(GroupKey::from_encoded));
         }
+        self.misplaced = asked.misplaced.into_iter().collect();
         Ok(asked.comparable)
     }
 
@@ -281,6 +288,12 @@ impl Pass<'_> {
     fn count_shown(&mut self, store: &mut dyn ViewStore) -> PortResult<u64> {
         let meta = store.read_meta(&self.object)?;
         Ok(meta.get("groups").and_then(|groups| groups.parse().ok()).unwrap_or(0))
+    }
+
+    /// Waits after the look with this number, from 1 on.
+    fn wait_after(&mut self, look: u32) {
+        let between = Backoff { initial_ms: 25, factor: 2, cap_ms: self.settings.look_wait_max_ms };
+        (self.ports.wait)(Duration::from_millis(between.delay_ms(look, 0)));
     }
 
     fn is_stopped(&self) -> bool {

@@ -22,6 +22,7 @@ pub trait Bench {
     fn delete_index_entry(&self, key: &str);
     fn replace_key(&self, key: ViewKey);
     fn set_meta_field(&self, field: &str, value: &str);
+    fn add_foreign_key(&self, suffix: &str);
     fn flush_all(&self);
     /// Entries of the stream of changes, oldest first.
     fn changes(&self) -> Vec<BTreeMap<String, String>>;
@@ -50,6 +51,9 @@ impl Bench for TwinStore {
     }
     fn set_meta_field(&self, field: &str, value: &str) {
         TwinStore::set_meta_field(self, VIEW, field, value);
+    }
+    fn add_foreign_key(&self, suffix: &str) {
+        TwinStore::add_foreign_key(self, VIEW, suffix);
     }
     fn flush_all(&self) {
         TwinStore::flush_all(self);
@@ -123,6 +127,9 @@ impl Bench for RealBench {
     }
     fn set_meta_field(&self, field: &str, value: &str) {
         self.run::<()>(&["HSET", &self.keys().meta, field, value]);
+    }
+    fn add_foreign_key(&self, suffix: &str) {
+        self.run::<()>(&["SET", &format!("{}{suffix}", self.keys().meta), "x"]);
     }
     fn flush_all(&self) {
         self.run::<()>(&["FLUSHALL"]);

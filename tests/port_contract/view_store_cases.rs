@@ -342,6 +342,53 @@ on_both! {
         assert_eq!(strays(&mut *store), ["", "%zz", "foreign", "k5", "not:encoded {x}*"]);
     }
 
+    /// P9: a group comes with its index entry, all of one instant with the meta; the wrong type is data.
+    fn groups_are_read_with_their_entries(bench) {
+        let mut store = bench.client();
+        first(&mut *store, ["a", "b", "c"].map(|key| set_all(key, 1)).to_vec());
+        bench.delete_index_entry("b");
+        bench.delete_row("c");
+        bench.replace_row("d");
+        let asked = ["d", "c", "b", "a", "nothing"].map(GroupKey::from_encoded);
+        let (meta, groups) = store.read_groups(VIEW, &asked).unwrap();
+        assert_eq!(meta["version"], "1");
+        let found: Vec<_> = groups.iter().map(|group| (group.fields.len(), group.indexed)).collect();
+        assert_eq!(found, [(1, false), (0, true), (3, false), (3, true), (0, false)]);
+        assert_eq!(groups[0].fields["_error"], "wrongtype");
+        assert_eq!(store.read_groups(VIEW, &[]).unwrap().1, []);
+    }
+
+    /// P9: the view's own keys are told, also where they are somebody else's.
+    fn the_outline_tells_the_view_s_own_keys(bench) {
+        let mut store = bench.client();
+        assert_eq!(store.read_outline(VIEW).unwrap(), Default::default());
+        first(&mut *store, vec![set_all("a", 1), set_all("b", 2)]);
+        let outline = store.read_outline(VIEW).unwrap();
+        assert_eq!((outline.meta["version"].as_str(), outline.index), ("1", 2));
+        assert!(outline.wrong_types.is_empty() && outline.misplaced.is_empty() && outline.expiring.is_empty());
+        bench.replace_key(ViewKey::Index);
+        bench.replace_key(ViewKey::Meta);
+        let outline = store.read_outline(VIEW).unwrap();
+        let wrong: Vec<_> = outline.wrong_types.iter().map(|(key, found)| (key.as_str(), found.as_str())).collect();
+        let meta = format!("driftless:{{{VIEW}}}");
+        assert_eq!(wrong, [(meta.as_str(), "string"), (format!("{meta}:index").as_str(), "string")]);
+        assert!(outline.meta.is_empty());
+    }
+
+    /// P9: keys under the view's name that are none of its kinds are told by their whole names.
+    fn foreign_keys_are_found(bench) {
+        let mut store = bench.client();
+        first(&mut *store, vec![set_all("a", 1)]);
+        for suffix in [":notes", "x", ":rows:a"] {
+            bench.add_foreign_key(suffix);
+        }
+        let mut found = store.scan_strays(VIEW, 0).unwrap().foreign;
+        found.sort();
+        let name = |suffix: &str| format!("driftless:{{{VIEW}}}{suffix}");
+        assert_eq!(found, [name(":notes"), name(":rows:a"), name("x")]);
+        assert!(strays(&mut *store).is_empty());
+    }
+
     /// Views of one store do not touch each other.
     fn views_are_apart(bench) {
         let mut store = bench.client();

@@ -235,3 +235,20 @@ fn a_server_that_does_not_start_says_why() {
     let error = PrivateRedis::start(options(None, "no-such-directive 1")).unwrap_err();
     check_error(&error, Trouble::Permanent, &["ended at once", "no-such-directive"]);
 }
+
+/// P9: an entry with another score is out of every range's order, and a key that expires is soon gone.
+#[test]
+fn entries_out_of_place_and_expiring_keys_are_told() {
+    let bench = RealBench::start();
+    let mut store = bench.client();
+    first(&mut *store, ["a", "b", "c"].map(|key| set_all(key, 1)).to_vec());
+    let index = bench.keys().index;
+    bench.run::<()>(&["ZADD", &index, "1", "a", "-2", "c"]);
+    bench.run::<()>(&["EXPIRE", &index, "1000"]);
+    let outline = store.read_outline(VIEW).unwrap();
+    assert_eq!((outline.index, outline.misplaced), (3, vec!["c".to_owned(), "a".to_owned()]));
+    assert_eq!(outline.expiring, [index]);
+    let asked = ["a", "b"].map(driftless::pure::group_key::GroupKey::from_encoded);
+    let (_, groups) = store.read_groups(VIEW, &asked).unwrap();
+    assert_eq!([groups[0].indexed, groups[1].indexed], [false, true]);
+}

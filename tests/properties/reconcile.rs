@@ -33,6 +33,7 @@ fn settings(repair: bool) -> ReconcileSettings {
     ReconcileSettings {
         scope: Scope::default(),
         share: 1.0,
+        look_wait_max_ms: 2_000,
         beat_ms: BEAT_MS,
         repair,
         why: "a test".to_owned(),

@@ -289,3 +289,29 @@ fn p9_drift_that_comes_back_is_told_and_the_scope_is_kept() {
     let line: Value = serde_json::from_str(std::fs::read_to_string(&out).unwrap().trim()).unwrap();
     assert_eq!((&line["kind"], &line["key"]), (&"different".into(), &GROUP.into()));
 }
+
+#[test]
+fn p9_passes_on_a_schedule_quarantine_a_damaged_view_until_one_is_clean() {
+    let world = World::published();
+    let command = world.installation.command(&[
+        "run",
+        "--set",
+        "reconcile.schedule=1s",
+        "--set",
+        "reconcile.share=1.0",
+    ]);
+    let mut maintainer = world.installation.start(command);
+    let told = |field: &str| world.meta().remove(field).unwrap_or_default();
+    world.wait_for(&mut maintainer, "a clean pass", || (told("reconcile_result") == "in_sync").then_some(()));
+    world.redis::<()>(&["HINCRBY", ROW, "units", "1"]);
+    world.wait_for(&mut maintainer, "quarantine", || (told("status") == "quarantined").then_some(()));
+    world.run(&["status"]).expect(1).says(&["quarantined since", "by driftless run"]);
+    world.reconcile(&["--repair"], 1);
+    world.wait_for(&mut maintainer, "the end of quarantine", || {
+        (told("status") == "fresh" && told("reconcile_result") == "in_sync").then_some(())
+    });
+    world.assert_right();
+    maintainer.signal("TERM");
+    let log = maintainer.wait(std::time::Duration::from_secs(30)).expect(0);
+    assert!(log.err.contains("drift"), "{}", log.err);
+}

@@ -132,6 +132,8 @@ beat_ms = 300
 takeover_ms = 1500
 confirm_ms = 100
 backoff_max_ms = 300
+[reconcile]
+look_wait_max_ms = 400
 {TABLE}
 [[topic]]
 name = "{TOPIC}"

@@ -75,6 +75,7 @@ fn pass(context: &Context, view: usize, ended: &AtomicBool) -> PortResult<bool> 
     let settings = ReconcileSettings {
         scope: Scope::default(),
         share: section.share,
+        look_wait_max_ms: context.settings().reconcile.look_wait_max_ms,
         beat_ms: context.settings().maintain.beat_ms,
         repair: section.repair,
         why: "scheduled reconcile pass".to_owned(),

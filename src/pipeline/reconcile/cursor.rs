@@ -1,8 +1,6 @@
 //! Whose state the store shows, whether it can be compared with, and what the meta and the view's other keys say.
 
-use std::time::Duration;
-
-use super::{BETWEEN, LOOKS, Pass};
+use super::{LOOKS, Pass};
 use crate::ports::{Lineage, Meta, Outline, PortResult, Snapshot, ViewStore};
 use crate::pure::base::Head;
 use crate::pure::drift::{Difference, FieldDifference, Kind, OWN_KEY, cursor_fields, meta_fields};
@@ -12,6 +10,10 @@ use crate::pure::seq::Commit;
 
 /// A beat that stood still for as many of its intervals is nobody's.
 const BEATS_SILENT: u64 = 3;
+
+/// So many index entries out of place leave no order to read in.
+const MISPLACED_MAX: usize = 1_000;
+const OUT_OF_ORDER: &str = "a thousand entries or more have another score than 0; delete the index, and the publisher makes it again";
 
 /// What a meta is to a base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,8 +98,11 @@ impl Pass<'_> {
                     let wrong = meta_fields(self.catalog, self.view, &head, told_shown, meta, index, now_ms);
                     asked.wrong.extend(of_meta(wrong, shown));
                     asked.wrong.extend(expiring(&outline, shown));
+                    asked.comparable = outline.misplaced.len() < MISPLACED_MAX;
+                    if !asked.comparable {
+                        asked.wrong.push(own_key(Kind::WrongIndex, "index", shown, OUT_OF_ORDER));
+                    }
                     asked.misplaced = outline.misplaced;
-                    asked.comparable = true;
                     self.note_place(&outline.meta, shown);
                     return Ok(asked);
                 }
@@ -137,7 +142,7 @@ impl Pass<'_> {
             tracing::debug!(view = self.object, why, "reconcile: waiting");
         }
         self.waits += 1;
-        (self.ports.wait)(Duration::from_millis(BETWEEN.delay_ms(look, 0)));
+        self.wait_after(look);
     }
 
     /// Where the pass stands.

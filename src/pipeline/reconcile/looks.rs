@@ -1,10 +1,8 @@
 //! Groups looked at one by one, row and index entry in one step: those that were changing at the first look, those
 //! that a range does not tell enough of, and those that differed, to see whether they still do.
 
-use std::time::Duration;
-
 use super::cursor::{Standing, standing};
-use super::{BETWEEN, LOOKS, Pass, Pending, is_settled};
+use super::{LOOKS, Pass, Pending, is_settled};
 use crate::ports::{PortResult, StoredGroup, ViewStore};
 use crate::pure::base::Action;
 use crate::pure::drift::{Difference, compare_group};
@@ -60,7 +58,7 @@ impl Pass<'_> {
                 break;
             }
             if look > 1 {
-                (self.ports.wait)(Duration::from_millis(BETWEEN.delay_ms(look - 1, 0)));
+                self.wait_after(look - 1);
             }
             for pending in chunks(std::mem::take(&mut self.pending)) {
                 let keys: Vec<GroupKey> = pending.iter().map(|one| one.key.clone()).collect();
@@ -139,7 +137,7 @@ impl Pass<'_> {
     pub(super) fn look_whether_mended(&mut self, store: &mut dyn ViewStore, looks: u32) -> PortResult<()> {
         for look in 1..=looks {
             if look > 1 {
-                (self.ports.wait)(Duration::from_millis(BETWEEN.delay_ms(look - 1, 0)));
+                self.wait_after(look - 1);
             }
             let standing = |difference: &&Difference| !difference.mended && difference.is_of_group();
             let keys: Vec<GroupKey> = self

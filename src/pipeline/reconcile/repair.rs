@@ -1,10 +1,8 @@
 //! Drift that is to go: seen whether the publisher has mended it already, marked so that it does, and looked at again.
 //! Never writes to the store.
 
-use std::time::Duration;
-
 use super::cursor::{Standing, standing};
-use super::{BETWEEN, LOOKS, Pass};
+use super::{LOOKS, Pass};
 use crate::ports::{PortError, PortResult, ViewStore};
 use crate::pure::base::Action;
 use crate::pure::drift::{Difference, Kind};
@@ -70,7 +68,7 @@ impl Pass<'_> {
             if self.is_stopped() {
                 break;
             }
-            (self.ports.wait)(Duration::from_millis(BETWEEN.delay_ms(look, 0)));
+            self.wait_after(look);
         }
         Ok(())
     }

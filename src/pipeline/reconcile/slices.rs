@@ -2,6 +2,7 @@
 //! snapshots taken after it.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -59,14 +60,15 @@ impl Pass<'_> {
         // All keys that begin with these parts: no character of a key follows the greatest one.
         let end = self.settings.scope.to.as_ref().map(|to| format!("{to}:\u{10FFFF}"));
         let pace = Pace::new(self.settings.share);
+        let misplaced = self.misplaced.clone();
         std::thread::scope(|scope| {
             let (sender, slices) = sync_channel(SLICES_WAITING);
-            let (object, end, pace) = (&object, &end, &pace);
+            let (object, end, pace, misplaced) = (&object, &end, &pace, &misplaced);
             let mut after = after.clone();
             std::thread::Builder::new()
                 .name("reconcile-reader".into())
                 .spawn_scoped(scope, move || {
-                    while let Some(next) = read_slice(store, object, after, end, pace, &sender) {
+                    while let Some(next) = read_slice(store, object, after, end, misplaced, pace, &sender) {
                         after = Some(next);
                     }
                 })
@@ -190,6 +192,7 @@ fn read_slice(
     object: &str,
     after: Option<String>,
     end: &Option<String>,
+    misplaced: &HashSet<String>,
     pace: &Pace,
     slices: &SyncSender<PortResult<Slice>>,
 ) -> Option<String> {
@@ -199,8 +202,10 @@ fn read_slice(
     pace.worked(began.elapsed());
     let (slice, next) = match read {
         Err(error) => (Err(error), None),
-        Ok(read) => {
-            let next = read.rows.last().filter(|_| read.rows.len() == SLICE).map(|(key, _)| key.clone());
+        Ok(mut read) => {
+            let full = read.rows.len() == SLICE;
+            read.rows.retain(|(key, _)| !misplaced.contains(key));
+            let next = read.rows.last().filter(|_| full).map(|(key, _)| key.clone());
             (Ok(Slice { after, through: next.clone(), read }), next)
         }
     };

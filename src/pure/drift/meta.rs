@@ -11,7 +11,7 @@ use crate::pure::publish::{Status, timestamp_ms};
 /// Clocks of two machines may differ by as much.
 const CLOCKS_MS: i64 = 60_000;
 /// What is told of a value that is another one than the commit's, where only that is known.
-const ANOTHER: &str = "(another value)";
+const ANOTHER: &str = "another value";
 
 /// Cursor fields that contradict each other or are no numbers, whichever base they are of.
 pub fn cursor_fields(shown: &Fields) -> Vec<FieldDifference> {
@@ -110,7 +110,12 @@ fn of_commit(
     let fields = OF_TABLE.map(|name| text(name).to_owned());
     if let Some(told) = told {
         let names = told.differing(&Fingerprint::of(&fields));
-        return names.into_iter().map(|name| difference(shown, name, ANOTHER)).collect();
+        let now =
+            |name: &str| OF_TABLE.iter().zip(&ours).find(|(of, _)| **of == name).map_or("", |(_, now)| now);
+        return names
+            .into_iter()
+            .map(|name| difference(shown, name, &format!("{ANOTHER}; of the newest commit: {}", now(name))))
+            .collect();
     }
     // The commit is not kept any more: nothing may be ahead of the base.
     let mut wrong = Vec::new();
