@@ -15,7 +15,10 @@ use driftless::pipeline::ingest::Ingest;
 use driftless::pipeline::maintain::{self, Board, MaintainSettings, Ports, Publishing};
 use driftless::pipeline::publish::{PublishSettings, Succession};
 use driftless::pipeline::read::{ReadSettings, Reader, plan_start};
-use driftless::ports::{BaseWriter, Meta, PortError, PortResult, RangeRead, StoredFields, ViewStore};
+use driftless::ports::{
+    BaseWriter, KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup,
+    ViewStore,
+};
 use driftless::pure::backoff::Backoff;
 use driftless::pure::base::Action;
 use driftless::pure::group_key::GroupKey;
@@ -262,7 +265,15 @@ impl ViewStore for Bounded {
         self.inner.read_rows(object, keys)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.inner.read_groups(object, keys)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.inner.read_outline(object)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         self.inner.scan_strays(object, cursor)
     }
 }

@@ -9,6 +9,8 @@ mod chaos;
 mod convergence;
 #[path = "properties/history.rs"]
 mod history;
+#[path = "properties/reconcile.rs"]
+mod reconcile;
 #[path = "properties/standby.rs"]
 mod standby;
 #[path = "properties/succession.rs"]

@@ -14,6 +14,7 @@ mod message_line;
 mod output;
 mod playground;
 mod produce;
+mod reconcile;
 mod replay;
 mod request;
 mod run;
@@ -81,6 +82,7 @@ enum Command {
     Generate(generate::Arguments),
     Inspect(inspect::Arguments),
     Checksum(checksum::Arguments),
+    Reconcile(reconcile::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Replay(replay::Arguments),
@@ -134,6 +136,7 @@ pub fn main() -> ExitCode {
         Command::Generate(arguments) => generate::run(&shared, &arguments),
         Command::Inspect(arguments) => inspect::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
+        Command::Reconcile(arguments) => reconcile::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Replay(arguments) => replay::run(&shared, &arguments),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use super::topic::{Serialization, TopicSection};
+use crate::pure::schedule::Schedule;
 
 /// Everything that can be set. Unknown names are mistakes.
 #[derive(Clone, Debug, Deserialize)]
@@ -24,6 +25,8 @@ pub struct Settings {
     pub registry: RegistrySection,
     #[serde(default)]
     pub maintain: Maintain,
+    #[serde(default)]
+    pub reconcile: ReconcileSection,
     #[serde(rename = "table")]
     pub tables: Vec<TableSection>,
     #[serde(rename = "topic")]
@@ -214,6 +217,49 @@ impl Default for Maintain {
     }
 }
 
+/// Reconcile passes inside `driftless run`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReconcileSection {
+    /// `15m`, `2h`, `1d`: so long after the last pass; `02:30`: daily at that time, UTC. Empty: never. Default empty.
+    pub schedule: String,
+    /// The part of one thread's time that a pass may use, 0.01 to 1. Default 0.25.
+    pub share: f64,
+    /// Have drift mended at once. Default false: it puts the view under quarantine.
+    pub repair: bool,
+}
+
+impl Default for ReconcileSection {
+    fn default() -> Self {
+        ReconcileSection { schedule: String::new(), share: 0.25, repair: false }
+    }
+}
+
+impl ReconcileSection {
+    /// When passes are due; `None` is never.
+    pub fn schedule(&self) -> Option<Schedule> {
+        Schedule::parse(&self.schedule)
+    }
+
+    fn check(&self, place_of: &dyn Fn(&str) -> String) -> Result<(), ConfigError> {
+        if !self.schedule.is_empty() && self.schedule().is_none() {
+            return Err(ConfigError::new(
+                place_of("reconcile.schedule"),
+                format!("{:?} is no schedule", self.schedule),
+                "write an interval from 1s to 366d such as \"15m\", \"2h\" or \"1d\", or a time of day such as \"02:30\" (UTC)",
+            ));
+        }
+        if !(0.01..=1.0).contains(&self.share) {
+            return Err(ConfigError::new(
+                place_of("reconcile.share"),
+                format!("{} is not allowed", self.share),
+                "give a number from 0.01 to 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableSection {
@@ -274,6 +320,7 @@ impl Settings {
         within("maintain.takeover_ms", maintain.takeover_ms, 100, 3_600_000)?;
         within("maintain.confirm_ms", maintain.confirm_ms, 10, 600_000)?;
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
+        self.reconcile.check(place_of)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),

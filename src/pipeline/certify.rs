@@ -68,14 +68,14 @@ pub fn prove_view(
     let mut after: Option<GroupKey> = None;
     loop {
         let keys = snapshot.groups_after(view, after.as_ref().map(GroupKey::as_str), SLICE)?;
-        for key in &keys {
+        for (key, _) in &keys {
             if let Some(value) = snapshot.recompute(view, key)? {
                 listed.add(key, &value);
             }
         }
         progress(keys.len() as u64);
         match keys.into_iter().next_back() {
-            Some(last) => after = Some(last),
+            Some((last, _)) => after = Some(last),
             None => break,
         }
     }

@@ -65,8 +65,8 @@ pub fn compare(
     let mut after: Option<String> = None;
     // 1. Slice by slice in the order of keys.
     loop {
-        let ours = first.base.snapshot()?.groups_after(first.view, after.as_deref(), SLICE)?;
-        let theirs = second.base.snapshot()?.groups_after(second.view, after.as_deref(), SLICE)?;
+        let ours = keys_after(first, after.as_deref())?;
+        let theirs = keys_after(second, after.as_deref())?;
         let through = slice_end(&ours, &theirs);
         let mut keys: Vec<GroupKey> = ours.into_iter().chain(theirs).collect();
         keys.sort_unstable();
@@ -103,6 +103,11 @@ pub fn compare(
     Ok(found)
 }
 
+fn keys_after(side: &mut Side<'_>, after: Option<&str>) -> PortResult<Vec<GroupKey>> {
+    let marked = side.base.snapshot()?.groups_after(side.view, after, SLICE)?;
+    Ok(marked.into_iter().map(|(key, _)| key).collect())
+}
+
 /// Recomputes groups on both sides and returns those that differ. A group without rows on either side is none.
 fn look(
     first: &mut Side<'_>,
@@ -127,11 +132,9 @@ fn look(
 fn values(side: &mut Side<'_>, keys: &[GroupKey]) -> PortResult<Vec<Option<StoredFields>>> {
     let mut values = Vec::with_capacity(keys.len());
     for slice in keys.chunks(SLICE) {
-        let mut snapshot = side.base.snapshot()?;
-        for key in slice {
-            let value = snapshot.recompute(side.view, key)?;
-            values.push(value.map(|value| value.fields(&side.columns)));
-        }
+        let keys: Vec<&str> = slice.iter().map(GroupKey::as_str).collect();
+        let computed = side.base.snapshot()?.recompute_sorted(side.view, &keys)?;
+        values.extend(computed.into_iter().map(|value| Some(value?.fields(&side.columns))));
     }
     Ok(values)
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use look::{Foreign, Plan};
 
 use crate::pipeline::ingest::Probe;
+use crate::pipeline::settle::Settling;
 use crate::pipeline::sweep;
 use crate::ports::{BaseReader, Clock, PortResult, Snapshot, ViewStore};
 use crate::pure::base::Head;
@@ -95,6 +96,7 @@ pub struct Publisher {
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
     confirmed_ms: Option<i64>,
+    pub(super) settling: Settling,
 }
 
 impl Publisher {
@@ -122,6 +124,7 @@ impl Publisher {
             probes: Vec::new(),
             refreshed_ms: None,
             confirmed_ms: None,
+            settling: Settling::default(),
         }
     }
 
@@ -177,12 +180,15 @@ impl Publisher {
             Plan::Nothing => Ok(Step::Idle),
             Plan::Delta(cursor) => {
                 let shown = Commit(cursor.version);
-                let head = base.snapshot()?.head()?;
+                let mut snapshot = base.snapshot()?;
+                let head = snapshot.head()?;
                 if head.commit == shown && head.nonce == cursor.nonce {
                     self.shown_watermark = head.tables[self.catalog.views[self.view].table].watermark;
                     self.shown = Some(cursor.clone());
+                    self.settle(&mut *snapshot, store, &head)?;
                     return self.beat_if_due(store, cursor, &head);
                 }
+                drop(snapshot);
                 self.publish(base, store, cursor, Vec::new(), shown, true)
             }
             Plan::Sweep(cursor) => {
@@ -263,9 +269,13 @@ impl Publisher {
             // 2. Few enough: recompute in this very snapshot and finish.
             if keys.len() <= self.settings.groups_per_script_max {
                 let groups = self.recompute(&mut *snapshot, &keys)?;
-                drop(snapshot);
                 published += groups.len() as u64;
-                return self.finish(store, cursor, &head, groups, published, check_count || begun);
+                let mut kept = self.is_settling().then_some(snapshot);
+                let step = self.finish(store, cursor, &head, groups, published, check_count || begun)?;
+                if let (Some(snapshot), Step::Published { .. }) = (&mut kept, &step) {
+                    self.settle(&mut **snapshot, store, &head)?;
+                }
+                return Ok(step);
             }
             drop(snapshot);
             // 3. Too many for one script: parts, each of a snapshot of its own. What an earlier attempt left
@@ -291,10 +301,11 @@ impl Publisher {
         }
     }
 
+    /// The keys are sorted.
     fn recompute(&self, snapshot: &mut dyn Snapshot, keys: &[GroupKey]) -> PortResult<Vec<GroupWrite>> {
-        keys.iter()
-            .map(|key| Ok(GroupWrite { key: key.clone(), value: snapshot.recompute(self.view, key)? }))
-            .collect()
+        let sorted: Vec<&str> = keys.iter().map(GroupKey::as_str).collect();
+        let values = snapshot.recompute_sorted(self.view, &sorted)?;
+        Ok(keys.iter().zip(values).map(|(key, value)| GroupWrite { key: key.clone(), value }).collect())
     }
 
     fn begin(

@@ -18,14 +18,32 @@ const LETTERS_PER_COMMIT: usize = 1_000;
 const REPEATED_REPAIRS: u64 = 3;
 
 /// Answers every open request but those to read again, which a new session of reading takes up. Returns how many.
+/// Nobody publishes beside the caller.
 pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
+    carry_out_with(ingest, &mut |_, _| Some(Err("no maintainer runs that would publish them".to_owned())))
+}
+
+/// As [`carry_out`], beside a publisher: `settle` is given the number of a request and the action, hands it on
+/// once, and returns the answer when there is one; until then the request stays open.
+pub fn carry_out_with(
+    ingest: &mut Ingest<'_>,
+    settle: &mut dyn FnMut(i64, &Action) -> Option<Answer>,
+) -> PortResult<usize> {
     let (later, requests): (Vec<_>, Vec<_>) = ingest
         .base
         .open_requests()?
         .into_iter()
         .partition(|request| matches!(request.action, Action::Reread { .. }));
     ingest.wants_reread = !later.is_empty() && ingest.reread.is_none();
+    let mut answered = requests.len();
     for request in &requests {
+        if let Action::SettleGroups { .. } = &request.action {
+            match settle(request.id, &request.action) {
+                Some(answer) => in_one_commit(ingest, request, |_, _| Ok(answer))?,
+                None => answered -= 1,
+            }
+            continue;
+        }
         tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
         match &request.action {
             Action::RetryLetters { letter } => retry(ingest, request, *letter)?,
@@ -50,9 +68,10 @@ pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
             Action::EnableView { view, enabled } => in_one_commit(ingest, request, |ingest, at_ms| {
                 enable(ingest, request, view, *enabled, at_ms)
             })?,
+            Action::SettleGroups { .. } => {}
         }
     }
-    Ok(requests.len())
+    Ok(answered)
 }
 
 fn in_one_commit(
@@ -82,8 +101,9 @@ fn repair(ingest: &mut Ingest<'_>, object: &str, groups: &[String], at_ms: i64) 
         let key = GroupKey::from_encoded(group.clone());
         ingest.base.mark(view, &key)?;
         ingest.base.append_change(&Change { view, key: &key, event: None })?;
-        if ingest.base.count_repair(view, &key, at_ms)? >= REPEATED_REPAIRS {
-            repeated.push(group.as_str());
+        let times = ingest.base.count_repair(view, &key, at_ms)?;
+        if times >= REPEATED_REPAIRS {
+            repeated.push(serde_json::json!({"group": group, "times": times}));
         }
     }
     Ok(Ok(serde_json::json!({"marked": groups.len(), "repeated": repeated})))

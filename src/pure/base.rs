@@ -152,6 +152,8 @@ pub enum Action {
     RetryLetters { letter: Option<i64> },
     /// Mark groups, so that the publisher writes them again; named by their encoded keys.
     RepairGroups { view: String, groups: Vec<String> },
+    /// Compare groups with what the store shows of them, in the publisher's own snapshot: nothing moves there.
+    SettleGroups { view: String, groups: Vec<String> },
     /// Keep the result of a reconcile pass; drift puts the view under quarantine, a clean pass ends that.
     RecordReconcile { view: String, run: ReconcileRun },
     /// Take a view out of use, or back into it.
@@ -181,6 +183,12 @@ impl ReconcileVerdict {
             ReconcileVerdict::Drift => "drift",
             ReconcileVerdict::Undecided => "undecided",
         }
+    }
+
+    /// The inverse of [`name`](Self::name); an unknown one decides nothing.
+    pub fn from_name(name: &str) -> Self {
+        let known = [ReconcileVerdict::InSync, ReconcileVerdict::Repaired, ReconcileVerdict::Drift];
+        known.into_iter().find(|verdict| verdict.name() == name).unwrap_or(ReconcileVerdict::Undecided)
     }
 }
 

@@ -16,7 +16,8 @@ use driftless::pipeline::read::{Item, ReadSettings, Reader, plan_start};
 use driftless::pipeline::requests;
 use driftless::pipeline::schemas::Registry;
 use driftless::ports::{
-    BaseReader, BaseWriter, Clock, Log, Meta, PortResult, RangeRead, StoredFields, ViewStore,
+    BaseReader, BaseWriter, Clock, KeyScan, Log, Meta, Outline, PortResult, RangeRead, StoredFields,
+    StoredGroup, ViewStore,
 };
 use driftless::pure::base::{Action, Counts, Head, Letter};
 use driftless::pure::catalog::Catalog;
@@ -400,7 +401,15 @@ impl ViewStore for Busy<'_> {
         self.next().read_rows(object, keys)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.next().read_groups(object, keys)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.next().read_outline(object)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         self.next().scan_strays(object, cursor)
     }
 }

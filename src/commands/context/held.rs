@@ -122,10 +122,11 @@ fn contracts(
     let built = sqlite::built_views(base)?;
     for (text, entry) in texts.iter_mut().zip(&configured.views) {
         let view = &entry.view;
-        let built = built.get(&view.object);
-        let Some(built) = built.filter(|built| built.definition_hash != view.definition_hash) else {
-            continue;
+        // The same document with another definition is a changed table, which the base itself tells.
+        let changed = |built: &&sqlite::BuiltView| {
+            built.definition_hash != view.definition_hash && built.document != view.document.to_string()
         };
+        let Some(built) = built.get(&view.object).filter(changed) else { continue };
         let elsewhere = known
             .get(view.object.as_str())
             .is_some_and(|known| known.contains(&view.definition_hash.as_str()));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Shown, work};
 use crate::commands::CommandError;
 use crate::commands::context::Context;
+use crate::commands::reconcile::scheduled;
 use crate::pipeline::maintain::Board;
 use crate::pure::generation::Control;
 
@@ -33,6 +34,9 @@ pub(super) fn run(
         let settings = context.maintain_settings(once);
         std::thread::scope(|scope| {
             let _followers_end_too = EndRound(&round_ends);
+            if !once && context.settings().reconcile.schedule().is_some() {
+                scope.spawn(|| scheduled::run(&context, stop, &round_ends));
+            }
             let live = scope.spawn(|| work::maintain(&context, &settings, &round_ends, &board));
             let mut followers = Followers::new(&context, &round_ends);
             while !live.is_finished() {

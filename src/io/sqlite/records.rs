@@ -6,7 +6,8 @@ use super::writer::SqliteWriter;
 use super::{BaseSettings, Doing, connect};
 use crate::ports::{PortError, PortResult};
 use crate::pure::base::{
-    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, Request, TableState, ViewState,
+    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, ReconcileVerdict, Request, TableState,
+    ViewState,
 };
 use crate::pure::formats::Header;
 use crate::pure::formats::decimal::{base64, to_base64};
@@ -80,6 +81,57 @@ pub(super) fn add_reconcile(
         "base: keep a reconcile pass",
     )?;
     Ok(writer.connection.last_insert_rowid())
+}
+
+/// A reconcile pass on record.
+#[derive(Clone, Debug)]
+pub struct PassOnRecord {
+    pub id: i64,
+    pub object: String,
+    pub who: String,
+    pub run: ReconcileRun,
+}
+
+impl PassOnRecord {
+    /// The report as it was printed, with its number and who ran it.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({"id": self.id, "view": self.object, "who": self.who,
+            "verdict": self.run.verdict.name(), "whole": self.run.whole, "report": self.run.report})
+    }
+}
+
+/// The newest passes, of one view or of all.
+pub(super) fn reconciles(
+    connection: &Connection,
+    object: Option<&str>,
+    limit: usize,
+) -> PortResult<Vec<PassOnRecord>> {
+    let doing = "base: read reconcile passes";
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT reconcile_id, object, started_ms, ended_ms, version, watermark, verdict, whole, who, report
+             FROM driftless_reconciles WHERE ?1 IS NULL OR object = ?1 ORDER BY reconcile_id DESC LIMIT ?2",
+        )
+        .doing(doing)?;
+    let mut rows = statement.query(params![object, limit as i64]).doing(doing)?;
+    let mut passes = Vec::new();
+    while let Some(row) = rows.next().doing(doing)? {
+        let read = || -> rusqlite::Result<PassOnRecord> {
+            let (verdict, report): (String, String) = (row.get(6)?, row.get(9)?);
+            let run = ReconcileRun {
+                started_ms: row.get(2)?,
+                ended_ms: row.get(3)?,
+                version: row.get::<_, i64>(4)? as u64,
+                watermark: row.get(5)?,
+                verdict: ReconcileVerdict::from_name(&verdict),
+                whole: row.get(7)?,
+                report: serde_json::from_str(&report).unwrap_or_default(),
+            };
+            Ok(PassOnRecord { id: row.get(0)?, object: row.get(1)?, who: row.get(8)?, run })
+        };
+        passes.push(read().doing(doing)?);
+    }
+    Ok(passes)
 }
 
 pub(super) fn count_repair(

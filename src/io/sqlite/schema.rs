@@ -19,7 +19,8 @@ CREATE TABLE driftless_facts (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT 
 CREATE TABLE driftless_lineage (
   first_commit INTEGER PRIMARY KEY, nonce TEXT NOT NULL UNIQUE, started_ms INTEGER NOT NULL) STRICT;
 CREATE TABLE driftless_commits (
-  commit_no INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, first_change INTEGER NOT NULL) STRICT;
+  commit_no INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, first_change INTEGER NOT NULL,
+  told BLOB NOT NULL) STRICT;
 CREATE TABLE driftless_tables (
   table_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL,
   floor ANY, watermark ANY, greatest ANY) STRICT;

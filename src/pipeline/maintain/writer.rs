@@ -178,13 +178,13 @@ impl Writing<'_, '_> {
             }
             let again = self.ingest.reread.is_some();
             if !again && until.is_some_and(|until| reached(self.ingest, until)) {
-                requests::carry_out(self.ingest)?;
+                self.carry_out_requests()?;
                 if !self.ingest.wants_reread {
                     return Ok(Ended::ForGood);
                 }
             }
             // 1. What commands asked for.
-            if requests::carry_out(self.ingest)? > 0 {
+            if self.carry_out_requests()? > 0 {
                 show(self.board, self.ingest, 0, 0);
             }
             // 2. What the log's ends say.
@@ -210,6 +210,11 @@ impl Writing<'_, '_> {
             std::thread::sleep(nap);
             rest -= nap;
         }
+    }
+
+    fn carry_out_requests(&mut self) -> PortResult<usize> {
+        let board = self.board;
+        requests::carry_out_with(self.ingest, &mut |id, action| board.settle(id, action))
     }
 
     fn apply_with_backlog(&mut self, first: Batch) -> PortResult<()> {
