@@ -272,7 +272,7 @@ impl<'a> Ingest<'a> {
 
     /// Applies the changes of one table. Returns how many became the latest of their key.
     fn fold(&mut self, table: usize, changes: &mut [TableChange<'_>], at_ms: i64) -> PortResult<u64> {
-        let floor = self.tables[table].floor;
+        let floor = self.tables[table].settled();
         let catalog = self.catalog.clone();
         let folded = Fold::run(self.base, &catalog, table, floor, changes)?;
         // The watermark before this batch: what its own events reach makes none of them late.
@@ -307,7 +307,7 @@ impl<'a> Ingest<'a> {
         table: usize,
         changes: &mut [TableChange<'_>],
     ) -> PortResult<Option<Class>> {
-        let floor = self.tables[table].floor;
+        let floor = self.tables[table].settled();
         let catalog = self.catalog.clone();
         let folded = Fold::run(self.base, &catalog, table, floor, changes)?;
         self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);

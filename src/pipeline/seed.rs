@@ -85,8 +85,12 @@ fn load_in_transaction(
             counts: Counts::default(),
         })?;
     }
-    let state =
-        TableState { floor: Some(seed.through), watermark: Some(seed.through), greatest: Some(seed.through) };
+    let state = TableState {
+        floor: Some(seed.through),
+        truncated: None,
+        watermark: Some(seed.through),
+        greatest: Some(seed.through),
+    };
     base.save_table(seed.table, &state)?;
     Ok((base.commit(at_ms)?, count))
 }

@@ -21,8 +21,8 @@ pub enum Verdict {
     Conflict,
 }
 
-/// Judges a change against the latest event of its key. `floor` is the sequence that the table's first load
-/// stands for: everything up to it is in already.
+/// Judges a change against the latest event of its key. Up to `floor` everything is in already: the table's first load
+/// stands for it, or a truncation has removed it.
 pub fn judge(floor: Option<Seq>, latest: Option<(Seq, &Image)>, seq: Seq, image: &Image) -> Verdict {
     if floor.is_some_and(|floor| seq <= floor) {
         return Verdict::Stale;

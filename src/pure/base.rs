@@ -80,9 +80,19 @@ pub struct PartitionState {
 pub struct TableState {
     /// The sequence that the first load stands for.
     pub floor: Option<Seq>,
+    /// The sequence of the last truncation: what came before it is gone.
+    pub truncated: Option<Seq>,
     pub watermark: Option<Seq>,
     /// The greatest sequence applied.
     pub greatest: Option<Seq>,
+}
+
+impl TableState {
+    /// Changes up to this one are stale, whatever the base holds: the first load stands for them, or a truncation
+    /// has removed what they made.
+    pub fn settled(&self) -> Option<Seq> {
+        self.floor.max(self.truncated)
+    }
 }
 
 /// A message that could not be applied, with all that is needed to try again.

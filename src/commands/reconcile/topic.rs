@@ -57,6 +57,7 @@ fn replay(context: &Context, mut out: Option<&mut Out>, stop: &AtomicBool) -> Po
         live: &mut live,
         scratch: &mut scratch,
         scratch_reader: &mut scratch_reader,
+        registry: context.open_registry()?,
         clock: context.clock.clone(),
         checkpoint: &mut || {
             if let Err(error) = checkpointer.run() {

@@ -33,10 +33,17 @@ pub(super) fn counts(row: &Row<'_>, first: usize) -> rusqlite::Result<Counts> {
 
 pub(super) fn table_state(connection: &Connection, table_id: i64) -> PortResult<TableState> {
     connection
-        .prepare_cached("SELECT floor, watermark, greatest FROM driftless_tables WHERE table_id = ?1")
+        .prepare_cached(
+            "SELECT floor, watermark, greatest, truncated FROM driftless_tables WHERE table_id = ?1",
+        )
         .and_then(|mut statement| {
             statement.query_row([table_id], |row| {
-                Ok(TableState { floor: row.get(0)?, watermark: row.get(1)?, greatest: row.get(2)? })
+                Ok(TableState {
+                    floor: row.get(0)?,
+                    watermark: row.get(1)?,
+                    greatest: row.get(2)?,
+                    truncated: row.get(3)?,
+                })
             })
         })
         .doing("base: read a table's watermark")

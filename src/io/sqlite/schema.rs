@@ -23,7 +23,7 @@ CREATE TABLE driftless_commits (
   told BLOB NOT NULL) STRICT;
 CREATE TABLE driftless_tables (
   table_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL,
-  floor ANY, watermark ANY, greatest ANY) STRICT;
+  floor ANY, watermark ANY, greatest ANY, truncated ANY) STRICT;
 CREATE TABLE driftless_partitions (
   partition_id INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
   table_id INTEGER NOT NULL REFERENCES driftless_tables, first_offset INTEGER NOT NULL,

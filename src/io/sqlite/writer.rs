@@ -321,8 +321,8 @@ impl BaseWriter for SqliteWriter {
 
     fn save_table(&mut self, table: usize, state: &TableState) -> PortResult<()> {
         self.run(
-            "UPDATE driftless_tables SET floor = ?2, watermark = ?3, greatest = ?4 WHERE table_id = ?1",
-            params![self.table_ids[table], state.floor, state.watermark, state.greatest],
+            "UPDATE driftless_tables SET floor = ?2, watermark = ?3, greatest = ?4, truncated = ?5 WHERE table_id = ?1",
+            params![self.table_ids[table], state.floor, state.watermark, state.greatest, state.truncated],
             "base: save a table's watermark",
         )
         .map(|_| ())

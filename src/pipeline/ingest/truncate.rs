@@ -56,10 +56,11 @@ impl Ingest<'_> {
             self.base.truncate(table, seq)?;
         } else {
             let state = &mut self.tables[table];
-            if state.floor >= Some(seq) {
-                return Ok(Some(if state.floor == Some(seq) { Class::Duplicate } else { Class::Stale }));
+            if state.settled() >= Some(seq) {
+                let same = state.truncated == Some(seq);
+                return Ok(Some(if same { Class::Duplicate } else { Class::Stale }));
             }
-            state.floor = Some(seq);
+            state.truncated = Some(seq);
             self.base.truncate(table, seq)?;
         }
         let state = &mut self.tables[table];

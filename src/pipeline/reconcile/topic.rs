@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::pipeline::ingest::Ingest;
 use crate::pipeline::read::{Item, ReadSettings, Reader, What};
+use crate::pipeline::schemas::Registry;
 use crate::ports::{BaseReader, BaseWriter, Clock, Log, PortError, PortResult};
 use crate::pure::apply::Stored;
 use crate::pure::base::{Counts, Head, PartitionState, Position};
@@ -39,6 +40,7 @@ pub struct TopicPorts<'a> {
     pub scratch: &'a mut dyn BaseWriter,
     pub scratch_reader: &'a mut dyn BaseReader,
     pub clock: Arc<dyn Clock>,
+    pub registry: Registry,
     /// Keeps the scratch base's WAL small.
     pub checkpoint: &'a mut dyn FnMut(),
     pub stop: &'a AtomicBool,
@@ -147,9 +149,10 @@ impl Replay<'_> {
         let targets: Vec<i64> = partitions.iter().map(|state| target(&state.at)).collect();
         let first: i64 = partitions.iter().map(|state| state.first_offset).sum();
         let all = targets.iter().sum::<i64>().saturating_sub(first);
-        let TopicPorts { log, scratch, clock, checkpoint, stop, progress, .. } = &mut self.ports;
+        let TopicPorts { log, scratch, clock, registry, checkpoint, stop, progress, .. } = &mut self.ports;
         let mut reader =
-            Reader::start(&mut **log, self.catalog.clone(), partitions, self.floors.clone(), self.read)?;
+            Reader::start(&mut **log, self.catalog.clone(), partitions, self.floors.clone(), self.read)?
+                .with_registry(registry.clone());
         let mut ingest = Ingest::open(&mut **scratch, self.catalog.clone(), clock.clone(), partitions)?;
         let mut delivered = Instant::now();
         loop {
