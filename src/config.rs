@@ -2,16 +2,19 @@
 //! environment < argument. Knows no server.
 
 mod catalog;
+mod formats;
 mod layers;
 mod route;
 mod settings;
+mod topic;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::{catalog_of, contract_files, load_catalog, load_tables};
+pub use catalog::{ContractText, catalog_of, contract_texts, load_catalog, load_tables, load_topics};
 pub use layers::{Overrides, environment};
 pub use route::RouteSection;
-pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous, WatermarkMode};
+pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous};
+pub use topic::WatermarkMode;
 
 /// A mistake in the configuration: file, place, and what would be right.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +50,7 @@ impl Config {
     pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
         let file = match file {
             Some(file) => file.to_owned(),
-            None => DEFAULT_FILES.iter().map(PathBuf::from).find(|file| file.exists()).ok_or_else(|| {
+            None => Self::default_file().ok_or_else(|| {
                 ConfigError::new(
                     DEFAULT_FILES.join(" or "),
                     "no configuration here",
@@ -64,6 +67,11 @@ impl Config {
         })?;
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
         Self::parse(&text, file, folder, overrides)
+    }
+
+    /// The first default file that exists.
+    pub fn default_file() -> Option<PathBuf> {
+        DEFAULT_FILES.iter().map(PathBuf::from).find(|file| file.exists())
     }
 
     /// As [`load`](Config::load), from text.

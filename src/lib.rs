@@ -19,13 +19,13 @@
 //! | step | decides (`pure`) | loops (`pipeline`) | touches the world (`io`) |
 //! | --- | --- | --- | --- |
 //! | declare | [`pure::contract`], [`pure::schema`], [`pure::catalog`], [`pure::impact`] | | [`config`] |
-//! | read | [`pure::native`] (one decoder a format), [`pure::event`] | [`pipeline::read`] | [`io::kafka`] |
+//! | read | [`pure::formats`] (one decoder a format), [`pure::event`] | [`pipeline::read`] | [`io::kafka`] |
 //! | apply | [`pure::apply`], [`pure::watermark`], [`pure::group_key`] | [`pipeline::ingest`], [`pipeline::seed`], [`pipeline::requests`] | [`io::sqlite`] |
 //! | recompute | [`pure::recompute`], [`pure::expression`] | | [`io::sqlite`] |
 //! | publish | [`pure::publish`], [`pure::meta`] | [`pipeline::publish`], [`pipeline::sweep`] | [`io::redis`] |
 //! | prove | [`pure::checksum`]; drift: planned | reconcile: planned | [`io::sqlite`], [`io::redis`] |
 //! | answer | [`pure::query`], [`pure::route`], [`pure::usage`] | [`pipeline::route`], [`pipeline::shadow`] | [`io::sqlite`], [`io::redis`]; HTTP: planned |
-//! | replay | | generations: planned | [`io::sqlite`] |
+//! | replay | [`pure::generation`] | [`pipeline::reread`], [`pipeline::compare`], [`pipeline::certify`] | [`io::control`], [`io::sqlite`] |
 //!
 //! [`pipeline::maintain`] joins the loops on their threads; [`ports`] are the traits between loops and world;
 //! [`commands`] wire one subcommand each; [`example`] is the shipped example and the only module that knows its

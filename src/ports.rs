@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use crate::pure::apply::Stored;
 use crate::pure::base::{
-    Answer, Head, Letter, LetterState, NewLetter, PartitionState, ReconcileRun, Request, TableState,
+    Action, Answer, Head, Letter, LetterState, NewLetter, PartitionState, ReconcileRun, Request, TableState,
     ViewState,
 };
 use crate::pure::event::Image;
+use crate::pure::formats::Header;
 use crate::pure::group_key::GroupKey;
+use crate::pure::meta::Fingerprint;
 use crate::pure::publish::{GroupValue, Publish, PublishReply};
 use crate::pure::query::Selection;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
@@ -71,6 +73,8 @@ pub struct RecordRef<'a> {
     pub key: Option<&'a [u8]>,
     /// The bytes of the message; `None` is a tombstone, which an empty value is not.
     pub value: Option<&'a [u8]>,
+    /// In the message's order; empty where the log was not asked for them.
+    pub headers: &'a [Header],
 }
 
 /// One thing that [`Log::poll`] delivers.
@@ -106,6 +110,10 @@ pub trait Log: Send {
     /// The bounds of a partition now.
     fn bounds(&mut self, partition: &TopicPartition) -> PortResult<Bounds>;
 
+    /// The first offset whose record is not older than a time in milliseconds since the epoch, as the log dates its
+    /// records; `None` where all are older.
+    fn offset_at(&mut self, partition: &TopicPartition, timestamp_ms: i64) -> PortResult<Option<i64>>;
+
     /// Replaces the assignment: read these partitions from these offsets.
     fn assign(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()>;
 
@@ -136,6 +144,39 @@ pub struct RangeRead {
     pub rows: Vec<(String, StoredFields)>,
 }
 
+/// A group as the store shows it: its row's fields (empty where there is no row), and whether the index names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredGroup {
+    pub fields: StoredFields,
+    pub indexed: bool,
+}
+
+/// What a view's own keys are, rows aside, as one atomic read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Empty where the view is absent, or its key is of another type.
+    pub meta: Meta,
+    /// Entries of the index.
+    pub index: u64,
+    /// Index entries with another score than 0, which no range finds for certain; up to 1,000 of them.
+    pub misplaced: Vec<String>,
+    /// Own keys that somebody else's value has taken the place of, each with its type.
+    pub wrong_types: Vec<(String, String)>,
+    /// Own keys that will expire.
+    pub expiring: Vec<String>,
+}
+
+/// One step of a walk over all keys under a view's prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyScan {
+    /// Where to go on; 0 at the end.
+    pub next: u64,
+    /// Encoded group keys of rows that the index does not name, as found, valid or not.
+    pub strays: Vec<String>,
+    /// Whole names of keys that are none of the view's kinds.
+    pub foreign: Vec<String>,
+}
+
 /// Where views are published.
 ///
 /// # Contract
@@ -164,9 +205,16 @@ pub trait ViewStore: Send {
     /// Meta and the fields of the rows named, as one atomic read; fields are empty where there is no row.
     fn read_rows(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredFields>)>;
 
-    /// One step of a walk over all row keys that have no index entry, whatever is behind them. Starts with
-    /// cursor 0 and ends when 0 comes back. Returns the encoded group keys as found, valid or not.
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)>;
+    /// As [`read_rows`](ViewStore::read_rows), and whether the index names each.
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)>;
+
+    /// The view's own keys, rows aside.
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline>;
+
+    /// One step of a walk over all keys under the view's prefix, for those that do not belong there: rows without
+    /// an index entry, whatever is behind them, and keys that are none of the view's kinds. Starts with cursor 0
+    /// and ends when 0 comes back; what is there all the time is found.
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan>;
 }
 
 /// The time, so that tests can hold it.
@@ -201,6 +249,8 @@ pub trait BaseWriter: Send {
     /// Marks all groups that the table's rows have, for all its views; older published versions no longer
     /// tell what changed since (see [`Lineage::BeforeMarks`]).
     fn mark_all(&mut self, table: usize) -> PortResult<()>;
+    /// Makes graves with this sequence of all rows below it, and says that marks begin with this commit.
+    fn truncate(&mut self, table: usize, below: Seq) -> PortResult<()>;
     /// Whether the table holds no row and no grave.
     fn is_empty(&mut self, table: usize) -> PortResult<bool>;
     /// Adds to the history: this group was touched, by this event or by a repair.
@@ -260,6 +310,9 @@ pub struct ChangeEvent {
     pub seq: Seq,
 }
 
+/// A group's key and the commit that marked it last.
+pub type Marked = (GroupKey, Commit);
+
 /// What a state named by commit number and nonce is to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lineage {
@@ -284,10 +337,33 @@ pub trait Snapshot {
     fn lineage(&mut self, view: usize, commit: Commit, nonce: &str) -> PortResult<Lineage>;
     /// The groups of a view marked by commits after `after`, sorted.
     fn dirty_since(&mut self, view: usize, after: Commit) -> PortResult<Vec<GroupKey>>;
-    /// Up to `limit` groups that were ever marked, in order, after the one given.
-    fn groups_after(&mut self, view: usize, after: Option<&str>, limit: usize) -> PortResult<Vec<GroupKey>>;
+    /// Up to `limit` groups that were ever marked, in order, after the one given, each with its mark.
+    fn groups_after(&mut self, view: usize, after: Option<&str>, limit: usize) -> PortResult<Vec<Marked>>;
+    /// The commit that marked a group last; `None` where none ever did.
+    fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<Commit>>;
     /// A group recomputed from its rows; `None` where it has none.
     fn recompute(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<GroupValue>>;
+    /// Many groups recomputed from their rows, as [`recompute`](Snapshot::recompute) does each; the keys are sorted.
+    fn recompute_sorted(&mut self, view: usize, keys: &[&str]) -> PortResult<Vec<Option<GroupValue>>>;
+    /// Walks over the groups that the rows have, in the order of their grain's values, up to `groups` of them after
+    /// those of `place`, and returns the ones that were never marked. `place` moves on; it is `None` at the end.
+    fn unmarked(
+        &mut self,
+        view: usize,
+        place: &mut Option<Box<[Value]>>,
+        groups: usize,
+    ) -> PortResult<Vec<GroupKey>>;
+    /// What the meta of a view over this table said of it at a commit; `None` where that is not kept any more.
+    fn fingerprint(&mut self, table: usize, commit: Commit) -> PortResult<Option<Fingerprint>>;
+    /// The latest event of a key of a table; `None` where it never had one.
+    fn row(&mut self, table: usize, key: &[Value]) -> PortResult<Option<Stored>>;
+    /// Up to `limit` keys of a table with their latest events, graves included, in key order after the one given.
+    fn rows_after(
+        &mut self,
+        table: usize,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> PortResult<Vec<(Box<[Value]>, Stored)>>;
     /// Every group recomputed from its rows, ordered by its grain's values.
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()>;
     /// Hands the selected rows to `sink`, until it breaks off.
@@ -302,6 +378,12 @@ pub trait Snapshot {
 pub trait UseBook: Send {
     /// Adds one question. Waits for nobody for long.
     fn count(&mut self, used: &Use) -> PortResult<()>;
+}
+
+/// What a loop beside the maintainer asks of the holder of the writer's lock.
+pub trait Requests: Send {
+    /// Puts the action on record and waits for its answer. No answer in time is a transient error.
+    fn ask(&mut self, action: &Action, why: &str) -> PortResult<Answer>;
 }
 
 /// A row of a first load, and where it came from for messages.

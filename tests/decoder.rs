@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use driftless::pure::event::{Decoded, Image, Reason, Rejection};
-use driftless::pure::native::{NativeDecoder, Order};
+use driftless::pure::formats::native::{NativeDecoder, Order};
 use driftless::pure::schema::{Column, ColumnType, Table};
 use driftless::pure::seq::Seq;
 use driftless::pure::value::Value;

@@ -13,6 +13,8 @@ mod first_start;
 mod fold;
 #[path = "end_to_end/gaps.rs"]
 mod gaps;
+#[path = "end_to_end/generations.rs"]
+mod generations;
 #[path = "support/installation.rs"]
 mod installation;
 #[path = "end_to_end/modes.rs"]

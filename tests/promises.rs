@@ -12,10 +12,13 @@ use std::time::Duration;
 use driftless::io::sqlite::{SqliteReader, SqliteWriter};
 use driftless::io::twin::view_store::TwinStore;
 use driftless::pipeline::ingest::Ingest;
-use driftless::pipeline::maintain::{self, Board, MaintainSettings, Ports};
-use driftless::pipeline::publish::PublishSettings;
+use driftless::pipeline::maintain::{self, Board, MaintainSettings, Ports, Publishing};
+use driftless::pipeline::publish::{PublishSettings, Succession};
 use driftless::pipeline::read::{ReadSettings, Reader, plan_start};
-use driftless::ports::{BaseWriter, Meta, PortError, PortResult, RangeRead, StoredFields, ViewStore};
+use driftless::ports::{
+    BaseWriter, KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup,
+    ViewStore,
+};
 use driftless::pure::backoff::Backoff;
 use driftless::pure::base::Action;
 use driftless::pure::group_key::GroupKey;
@@ -58,7 +61,8 @@ fn apply_failing_after(world: &World, calls: u64) -> bool {
     let known = writer.partitions().expect("positions");
     let mut log = world.log.client();
     let planned = plan_start(&mut log, &world.catalog, &known, &[None]).expect("a plan");
-    let settings = ReadSettings { batch_records_max: 1_000, partition_refresh: Duration::ZERO };
+    let settings =
+        ReadSettings { batch_records_max: 1_000, partition_refresh: Duration::ZERO, through: None };
     let mut reader =
         Reader::start(&mut log, world.catalog.clone(), &planned, vec![None], settings).expect("a reader");
     let items = reader.poll(Duration::ZERO).expect("items");
@@ -261,7 +265,15 @@ impl ViewStore for Bounded {
         self.inner.read_rows(object, keys)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.inner.read_groups(object, keys)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.inner.read_outline(object)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         self.inner.scan_strays(object, cursor)
     }
 }
@@ -270,13 +282,15 @@ impl ViewStore for Bounded {
 fn p12_batches_commits_and_scripts_keep_to_their_limits_and_end_in_the_same_state() {
     let (world, events) = busy_world(600);
     let settings = MaintainSettings {
-        read: ReadSettings { batch_records_max: 7, partition_refresh: Duration::from_secs(5) },
+        read: ReadSettings { batch_records_max: 7, partition_refresh: Duration::from_secs(5), through: None },
         publish: PublishSettings { groups_per_script_max: 3, beat_ms: 1_000, takeover_ms: 5_000 },
         read_batches_max: 2,
         commit_records_max: 20,
         confirm: Duration::from_millis(10),
         backoff: Backoff::default(),
         once: true,
+        succession: Succession::default(),
+        records_per_second_max: None,
         random: 5,
     };
     let base_settings = world.base_settings("first");
@@ -289,8 +303,7 @@ fn p12_batches_commits_and_scripts_keep_to_their_limits_and_end_in_the_same_stat
         log: &mut log,
         ends: &mut ends,
         base: &mut base,
-        reader: &mut reader,
-        store: &mut store,
+        publishing: Some(Publishing { reader: &mut reader, store: &mut store }),
         clock: world.clock.clone(),
         checkpoint: &mut || (),
     };

@@ -9,8 +9,12 @@ mod chaos;
 mod convergence;
 #[path = "properties/history.rs"]
 mod history;
+#[path = "properties/reconcile.rs"]
+mod reconcile;
 #[path = "properties/standby.rs"]
 mod standby;
+#[path = "properties/succession.rs"]
+mod succession;
 
 use proptest::test_runner::Config;
 

@@ -1,10 +1,10 @@
 //! From arguments to a checked configuration and opened ports: what the commands have in common.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{CommandError, Shared};
-use crate::config::{self, Config, ConfigError, Overrides, Settings, load_catalog};
+use crate::config::{self, Config, ConfigError, Overrides, Settings};
 use crate::io::clock::SystemClock;
 use crate::io::kafka::{KafkaLog, KafkaSettings};
 use crate::io::redis::{RedisSettings, RedisStore};
@@ -19,12 +19,19 @@ use crate::pure::catalog::Catalog;
 use crate::pure::route::ReconcilePolicy;
 use crate::pure::secret::Secret;
 
+mod held;
+
+use held::Held;
+pub use held::definitions;
+
 /// A checked configuration and what follows from it.
 #[derive(Clone)]
 pub struct Context {
     pub config: Config,
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
+    /// The generation whose base is opened; `None` is the one that the configuration names.
+    held: Option<Held>,
     redis_password: Option<Secret>,
     kafka_password: Option<Secret>,
 }
@@ -44,16 +51,28 @@ impl Context {
         Self::of(Config::load(shared.config.as_deref(), &overrides(shared)?)?)
     }
 
-    /// From a configuration that is at hand.
+    /// How the servers are reached, and nothing else: for looking around where there may be no configuration yet.
+    pub fn of_servers(shared: &Shared) -> Result<Context, CommandError> {
+        const NOTHING: &str = "contracts = []\ntable = []\ntopic = []";
+        let overrides = overrides(shared)?;
+        let file = shared.config.clone().or_else(Config::default_file);
+        let config = match file {
+            Some(file) => Config::load(Some(&file), &overrides)?,
+            None => Config::parse(NOTHING, "no configuration".into(), PathBuf::new(), &overrides)?,
+        };
+        Self::with_catalog(config, Arc::default())
+    }
+
+    /// From a configuration that is at hand: its live generation.
     pub fn of(config: Config) -> Result<Context, CommandError> {
-        let catalog = Arc::new(load_catalog(&config)?);
-        Self::with_catalog(config, catalog)
+        held::live(config)
     }
 
     pub fn with_catalog(config: Config, catalog: Arc<Catalog>) -> Result<Context, CommandError> {
         Ok(Context {
             catalog,
             config,
+            held: None,
             clock: Arc::new(SystemClock::default()),
             redis_password: secret("DRIFTLESS_REDIS_PASSWORD")?,
             kafka_password: secret("DRIFTLESS_KAFKA_PASSWORD")?,
@@ -77,9 +96,10 @@ impl Context {
 
     pub fn base_settings(&self) -> BaseSettings {
         let base = &self.settings().base;
+        let held = self.held.as_ref();
         BaseSettings {
-            path: base.path.clone(),
-            generation: base.generation.clone(),
+            path: held.map_or_else(|| base.path.clone(), |held| held.path.clone()),
+            generation: held.map_or_else(|| base.generation.clone(), |held| held.generation.clone()),
             synchronous_full: base.synchronous == config::Synchronous::Full,
             cache_kib: base.cache_mib * 1024,
             history_changes_max: base.history_changes_max,
@@ -98,6 +118,7 @@ impl Context {
             topic_check_ms: kafka.topic_check_ms,
             queued_min_messages: kafka.queued_records,
             queued_max_kbytes: kafka.queued_kib,
+            headers: self.catalog.topics.iter().any(|topic| topic.decoder.reads_headers()),
             properties,
             ..KafkaSettings::new(kafka.brokers.clone(), kafka.group.clone())
         }
@@ -127,17 +148,20 @@ impl Context {
             read: ReadSettings {
                 batch_records_max: maintain.read_records_max,
                 partition_refresh: millis(settings.kafka.partition_refresh_ms),
+                through: None,
             },
             publish: PublishSettings {
                 groups_per_script_max: maintain.groups_per_script_max,
                 beat_ms: maintain.beat_ms,
                 takeover_ms: maintain.takeover_ms,
             },
+            succession: self.held.as_ref().map(Held::succession).unwrap_or_default(),
             read_batches_max: maintain.read_batches_max,
             commit_records_max: maintain.commit_records_max,
             confirm: millis(maintain.confirm_ms),
             backoff: Backoff { cap_ms: maintain.backoff_max_ms, ..Backoff::default() },
             once,
+            records_per_second_max: None,
             random: rand::random(),
         }
     }

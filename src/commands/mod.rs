@@ -9,10 +9,15 @@ mod demo;
 mod dlq;
 mod explain;
 mod generate;
+mod generations;
+mod inspect;
+mod message_line;
 mod output;
 mod playground;
 mod produce;
 mod query;
+mod reconcile;
+mod replay;
 mod request;
 mod run;
 mod seed;
@@ -79,13 +84,17 @@ enum Command {
     Seed(seed::Arguments),
     Produce(produce::Arguments),
     Generate(generate::Arguments),
+    Inspect(inspect::Arguments),
     Checksum(checksum::Arguments),
+    Reconcile(reconcile::Arguments),
     Dlq(dlq::Arguments),
     Contract(contract::Arguments),
     Query(query::Arguments),
     Explain(explain::Arguments),
     Shadow(shadow::Arguments),
     View(view::Arguments),
+    Replay(replay::Arguments),
+    Generations(generations::Arguments),
     Acceptance(acceptance::Arguments),
     Bench(bench::Arguments),
 }
@@ -133,13 +142,17 @@ pub fn main() -> ExitCode {
         Command::Seed(arguments) => seed::run(&shared, &arguments),
         Command::Produce(arguments) => produce::run(&shared, &arguments),
         Command::Generate(arguments) => generate::run(&shared, &arguments),
+        Command::Inspect(arguments) => inspect::run(&shared, &arguments),
         Command::Checksum(arguments) => checksum::run(&shared, &arguments),
+        Command::Reconcile(arguments) => reconcile::run(&shared, &arguments),
         Command::Dlq(arguments) => dlq::run(&shared, &arguments),
         Command::Contract(arguments) => contract::run(&shared, &arguments),
         Command::Query(arguments) => query::run(&shared, &arguments),
         Command::Explain(arguments) => explain::run(&shared, &arguments),
         Command::Shadow(arguments) => shadow::run(&shared, &arguments),
         Command::View(arguments) => view::run(&shared, &arguments),
+        Command::Replay(arguments) => replay::run(&shared, &arguments),
+        Command::Generations(arguments) => generations::run(&shared, &arguments),
         Command::Acceptance(arguments) => acceptance::run(&shared, &arguments),
         Command::Bench(arguments) => bench::run(&shared, &arguments),
     };

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use super::context::Context;
 use super::{CommandError, Shared};
 use crate::config::{
-    BaseSection, Config, DEFAULT_FILES, KafkaSection, Overrides, RedisSection, WatermarkMode, catalog_of,
+    BaseSection, Config, ContractText, DEFAULT_FILES, KafkaSection, Overrides, RedisSection, WatermarkMode,
+    catalog_of,
 };
 use crate::example;
 use crate::io::kafka::{KafkaAdmin, KafkaSettings, MockKafka};
@@ -101,7 +102,11 @@ impl Playground {
             redis = Some(started);
         }
         // 3. What is maintained, and that the servers are fit for it.
-        let catalog = catalog_of(&config, example::CONTRACT, "contracts/agg_daily_product.json")?;
+        let contract = ContractText {
+            text: example::CONTRACT.to_owned(),
+            place: "contracts/agg_daily_product.json".to_owned(),
+        };
+        let catalog = catalog_of(&config, &[contract])?;
         let context =
             Context::with_catalog(config, catalog.into())?.without_passwords(!own.kafka, !own.redis);
         let redis_version = context.open_store()?.probe()?.version;

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::context::Context;
+use super::message_line::MessageLine;
 use super::output::{human, print_json, progress, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
 use crate::io::kafka::{KafkaAdmin, KafkaProducer, ProducerSettings};
@@ -34,8 +35,12 @@ pub struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Each line is {"partition": N, "event": …}: send the event to that partition; a "raw" string goes as it is.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "messages")]
     deliveries: bool,
+    /// Each line is a whole message, {"key": …, "value": …, "partition": N, "headers": [["name", "value"]]}: key and
+    /// value are text or null and go as they are. For formats other than the native one.
+    #[arg(long)]
+    messages: bool,
 }
 
 pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
@@ -75,7 +80,13 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
         if text.is_empty() {
             continue;
         }
-        if arguments.deliveries {
+        if arguments.messages {
+            let message = MessageLine::parse(text).map_err(|what| whole_message(sent + 1, &what))?;
+            let Some(message) = message else { continue };
+            let (key, value) = (message.key.as_deref(), message.value.as_deref());
+            let (key, value) = (key.map(str::as_bytes), value.map(str::as_bytes));
+            producer.send_with_headers(&entry.name, message.partition, key, value, &message.headers)?;
+        } else if arguments.deliveries {
             let (partition, key, value) = delivery(table, text, sent + 1)?;
             producer.send(&entry.name, partition, key.as_deref(), value.as_deref())?;
         } else {
@@ -147,6 +158,13 @@ pub fn message_key(table: &Table, event: &[u8]) -> Option<Vec<u8>> {
         key.insert(name.to_owned(), part.clone());
     }
     serde_json::to_vec(&key).ok()
+}
+
+fn whole_message(number: u64, what: &str) -> CommandError {
+    CommandError::usage(
+        format!("line {number}: {what}"),
+        r#"with --messages a line is {"key": "…" or null, "value": "…" or null}, with partition and headers where wanted"#,
+    )
 }
 
 type Message = (Option<i32>, Option<Vec<u8>>, Option<Vec<u8>>);

@@ -1,18 +1,22 @@
 //! `driftless run`: the maintainer.
 
+mod supervise;
+mod work;
+
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
+pub use work::{follow, maintain};
+
 use super::context::Context;
 use super::output::{human, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
-use crate::io::sqlite::Checkpointer;
-use crate::pipeline::maintain::{self, Board, MaintainSettings, Numbers, Ports};
-use crate::ports::{PortError, PortResult};
+use crate::pipeline::maintain::{Board, Numbers};
+use crate::ports::PortError;
 use crate::telemetry;
 
 /// Maintain the views: read the topics, keep the base, publish to Redis.
@@ -33,66 +37,36 @@ pub struct Arguments {
 pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     telemetry::start(shared.log, false);
     let context = Context::load(shared)?;
-    let board = Board::default();
+    let shown = Shown::default();
     let stop = Arc::new(AtomicBool::new(false));
     let _signals = stop_on_signal(stop.clone())?;
     let started = Instant::now();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| show_status(&board, Duration::from_secs(arguments.every), &over));
-        let result = maintain(&context, &context.maintain_settings(arguments.once), &stop, &board);
+        scope.spawn(|| show_status(&shown, Duration::from_secs(arguments.every), &over));
+        let result = supervise::run(context, arguments.once, &stop, &shown);
         over.store(true, Ordering::Relaxed);
         result
     })?;
-    report(&board.numbers(), started.elapsed(), shared.format);
+    report(&shown.numbers(), started.elapsed(), shared.format);
     Ok(Verdict::Fine)
 }
 
-/// Opens every port of the configuration and maintains until `stop` is set.
-pub fn maintain(
-    context: &Context,
-    settings: &MaintainSettings,
-    stop: &AtomicBool,
-    board: &Board,
-) -> PortResult<()> {
-    let mut base = context.open_writer()?;
-    let mut reader = context.open_reader()?;
-    let mut log = context.open_log_of_maintainer()?;
-    let mut ends = context.open_log_of_maintainer()?;
-    let mut store = context.open_store()?;
-    match store.probe() {
-        Ok(facts) => {
-            tracing::info!(redis = store.address(), version = facts.version, "publishing to Redis");
-            for warning in facts.warnings {
-                tracing::warn!("{warning}");
-            }
-        }
-        Err(error) if error.is_transient() => {
-            tracing::warn!(%error, "Redis is away; reading and committing go on, publishing waits");
-        }
-        Err(error) => return Err(error),
+/// The board of the generation that is live now.
+#[derive(Default)]
+pub struct Shown(Mutex<Arc<Board>>);
+
+impl Shown {
+    /// An empty board in place of the last one.
+    fn renew(&self) -> Arc<Board> {
+        let board = Arc::new(Board::default());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = board.clone();
+        board
     }
-    let mut checkpointer = Checkpointer::open(&context.base_settings())?;
-    let mut checkpoint = || {
-        if let Err(error) = checkpointer.run() {
-            tracing::debug!(%error, "checkpoint");
-        }
-    };
-    let ports = Ports {
-        log: &mut log,
-        ends: &mut ends,
-        base: &mut base,
-        reader: &mut reader,
-        store: &mut store,
-        clock: context.clock.clone(),
-        checkpoint: &mut checkpoint,
-    };
-    maintain::run(ports, &context.catalog, settings, stop, board)?;
-    drop(reader);
-    if let Err(error) = checkpointer.finish() {
-        tracing::debug!(%error, "the last checkpoint is left to the next start");
+
+    fn numbers(&self) -> Numbers {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).numbers()
     }
-    Ok(())
 }
 
 /// Sets the flag on SIGTERM and on Ctrl-C. The runtime lives as long as what is returned.
@@ -120,7 +94,7 @@ pub fn stop_on_signal(stop: Arc<AtomicBool>) -> Result<tokio::runtime::Runtime, 
 }
 
 /// One line every few seconds, on a terminal alone.
-fn show_status(board: &Board, every: Duration, over: &AtomicBool) {
+fn show_status(board: &Shown, every: Duration, over: &AtomicBool) {
     if !std::io::stderr().is_terminal() {
         return;
     }

@@ -3,25 +3,46 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::settings::{Format, StartSetting, TableSection, TopicSection, WatermarkMode};
-use super::{Config, ConfigError};
+use super::settings::TableSection;
+use super::topic::{StartSetting, TopicSection, WatermarkMode};
+use super::{Config, ConfigError, formats};
 use crate::pure::catalog::{BaseTable, Catalog, CatalogView, Start, Topic};
 use crate::pure::contract::View;
-use crate::pure::native::NativeDecoder;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::watermark::Mode;
 
-/// Compiles what the configuration declares. The first mistake is the one told.
-pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
+/// A contract document and the name that messages give it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContractText {
+    pub text: String,
+    pub place: String,
+}
+
+/// The contract documents that the configuration names.
+pub fn contract_texts(config: &Config) -> Result<Vec<ContractText>, ConfigError> {
     let file = config.file.display().to_string();
-    let (mut catalog, shapes) = tables_and_topics(config, &file)?;
-    for path in contract_files(config)? {
+    let read = |path: PathBuf| {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             ConfigError::new(&place, error.to_string(), format!("correct `contracts` in {file}"))
         })?;
-        add_view(&mut catalog, &shapes, &text, &place)?;
+        Ok(ContractText { text, place })
+    };
+    contract_files(config, &file)?.into_iter().map(read).collect()
+}
+
+/// Compiles what the configuration declares. The first mistake is the one told.
+pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
+    catalog_of(config, &contract_texts(config)?)
+}
+
+/// As [`load_catalog`], with these contracts in place of the files that the configuration names.
+pub fn catalog_of(config: &Config, contracts: &[ContractText]) -> Result<Catalog, ConfigError> {
+    let file = config.file.display().to_string();
+    let (mut catalog, shapes) = tables_and_topics(config, &file)?;
+    for ContractText { text, place } in contracts {
+        add_view(&mut catalog, &shapes, text, place)?;
     }
     if catalog.views.is_empty() {
         return Err(ConfigError::new(
@@ -33,11 +54,9 @@ pub fn load_catalog(config: &Config) -> Result<Catalog, ConfigError> {
     Ok(catalog)
 }
 
-/// As [`load_catalog`], with the contract's text in place of the files that the configuration names.
-pub fn catalog_of(config: &Config, contract: &str, place: &str) -> Result<Catalog, ConfigError> {
-    let (mut catalog, shapes) = tables_and_topics(config, &config.file.display().to_string())?;
-    add_view(&mut catalog, &shapes, contract, place)?;
-    Ok(catalog)
+/// The tables and topics alone, for looking at messages before there is a view of them.
+pub fn load_topics(config: &Config) -> Result<Catalog, ConfigError> {
+    tables_and_topics(config, &config.file.display().to_string()).map(|(catalog, _)| catalog)
 }
 
 fn tables_and_topics(config: &Config, file: &str) -> Result<(Catalog, Vec<Table>), ConfigError> {
@@ -242,9 +261,7 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
         )
     })?;
     let BaseTable { shape, mode } = &catalog.tables[table];
-    let decoder = match section.format {
-        Format::Native => NativeDecoder::new(shape.clone(), BaseTable::order(*mode)),
-    };
+    let decoder = formats::decoder(section, shape, BaseTable::order(*mode), &place)?;
     let start = match section.start {
         StartSetting::Complete => Start::Complete,
         StartSetting::LogStart => Start::LogStart,
@@ -253,8 +270,7 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
 }
 
 /// The contract files, in the order named; a pattern's files sorted by name.
-pub fn contract_files(config: &Config) -> Result<Vec<PathBuf>, ConfigError> {
-    let file = &config.file.display().to_string();
+fn contract_files(config: &Config, file: &str) -> Result<Vec<PathBuf>, ConfigError> {
     let mut files = Vec::new();
     for pattern in &config.settings.contracts {
         let path = config.folder.join(pattern);

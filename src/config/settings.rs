@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::topic::TopicSection;
 use super::{ConfigError, RouteSection};
+use crate::pure::schedule::Schedule;
 
 /// Everything that can be set. Unknown names are mistakes.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,6 +25,8 @@ pub struct Settings {
     pub maintain: Maintain,
     #[serde(default)]
     pub route: RouteSection,
+    #[serde(default)]
+    pub reconcile: ReconcileSection,
     #[serde(rename = "table")]
     pub tables: Vec<TableSection>,
     #[serde(rename = "topic")]
@@ -45,6 +49,9 @@ pub struct BaseSection {
     pub history_changes_max: u64,
     /// Size of the WAL from which it is written back, in MiB, 1 to 4,096. Default 64.
     pub wal_checkpoint_mib: u64,
+    /// How long a generation that was live goes on following the log for a rollback, in hours, 0 to 87,600.
+    /// Default 24.
+    pub rollback_hours: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -63,6 +70,7 @@ impl Default for BaseSection {
             cache_mib: 64,
             history_changes_max: 1_000_000,
             wal_checkpoint_mib: 64,
+            rollback_hours: 24,
         }
     }
 }
@@ -192,6 +200,49 @@ impl Default for Maintain {
     }
 }
 
+/// Reconcile passes inside `driftless run`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReconcileSection {
+    /// `15m`, `2h`, `1d`: so long after the last pass; `02:30`: daily at that time, UTC. Empty: never. Default empty.
+    pub schedule: String,
+    /// The part of one thread's time that a pass may use, 0.01 to 1. Default 0.25.
+    pub share: f64,
+    /// Have drift mended at once. Default false: it puts the view under quarantine.
+    pub repair: bool,
+}
+
+impl Default for ReconcileSection {
+    fn default() -> Self {
+        ReconcileSection { schedule: String::new(), share: 0.25, repair: false }
+    }
+}
+
+impl ReconcileSection {
+    /// When passes are due; `None` is never.
+    pub fn schedule(&self) -> Option<Schedule> {
+        Schedule::parse(&self.schedule)
+    }
+
+    fn check(&self, place_of: &dyn Fn(&str) -> String) -> Result<(), ConfigError> {
+        if !self.schedule.is_empty() && self.schedule().is_none() {
+            return Err(ConfigError::new(
+                place_of("reconcile.schedule"),
+                format!("{:?} is no schedule", self.schedule),
+                "write an interval from 1s to 366d such as \"15m\", \"2h\" or \"1d\", or a time of day such as \"02:30\" (UTC)",
+            ));
+        }
+        if !(0.01..=1.0).contains(&self.share) {
+            return Err(ConfigError::new(
+                place_of("reconcile.share"),
+                format!("{} is not allowed", self.share),
+                "give a number from 0.01 to 1",
+            ));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableSection {
@@ -199,46 +250,6 @@ pub struct TableSection {
     pub primary_key: Vec<String>,
     /// `name = "text" | "integer" | "date"`, with `?` behind the type where null is allowed.
     pub columns: toml::Table,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopicSection {
-    pub name: String,
-    pub table: String,
-    pub format: Format,
-    pub watermark: WatermarkMode,
-    /// Mode dense: the first sequence of all. Default 1.
-    pub first_seq: Option<u64>,
-    /// Mode sparse: several events may share a sequence. Default false.
-    #[serde(default)]
-    pub shared_seq: bool,
-    /// `log-start`: a first start may begin on a log that does not begin at offset 0.
-    #[serde(default)]
-    pub start: StartSetting,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    Native,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WatermarkMode {
-    Dense,
-    Sparse,
-    AppendOrdered,
-    Offsets,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StartSetting {
-    #[default]
-    Complete,
-    LogStart,
 }
 
 impl Settings {
@@ -257,6 +268,7 @@ impl Settings {
         within("base.cache_mib", self.base.cache_mib.into(), 1, 65_536)?;
         within("base.history_changes_max", self.base.history_changes_max, 0, 1_000_000_000_000)?;
         within("base.wal_checkpoint_mib", self.base.wal_checkpoint_mib, 1, 4_096)?;
+        within("base.rollback_hours", self.base.rollback_hours.into(), 0, 87_600)?;
         within("kafka.fetch_wait_max_ms", self.kafka.fetch_wait_max_ms.into(), 1, 60_000)?;
         within("kafka.queued_records", self.kafka.queued_records.into(), 1, 1_000_000)?;
         within("kafka.queued_kib", self.kafka.queued_kib.into(), 64, 2_097_151)?;
@@ -282,6 +294,7 @@ impl Settings {
         within("maintain.confirm_ms", maintain.confirm_ms, 10, 600_000)?;
         within("maintain.backoff_max_ms", maintain.backoff_max_ms, 10, 600_000)?;
         self.route.check(within)?;
+        self.reconcile.check(place_of)?;
         if self.base.generation.is_empty() || self.base.generation.len() > 64 {
             return Err(ConfigError::new(
                 place_of("base.generation"),

@@ -261,7 +261,7 @@ fn compare(name: &str, expected: &Json, found: &Json, checks: &mut Vec<Check>) {
 mod tests {
     use super::*;
     use crate::example::{CONTRACT, canonical_events, decode_row};
-    use crate::pure::native::{NativeDecoder, Order};
+    use crate::pure::formats::native::{NativeDecoder, Order};
 
     fn rows(through: u64) -> Vec<Vec<Value>> {
         let decoder = NativeDecoder::new(std::sync::Arc::new(table()), Order::SourceSeq);

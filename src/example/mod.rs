@@ -12,7 +12,7 @@ use jiff::ToSpan;
 use jiff::civil::Date;
 
 use crate::pure::event::{Decoded, Image};
-use crate::pure::native::{NativeDecoder, Order};
+use crate::pure::formats::native::{NativeDecoder, Order};
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::value::Value;
 

@@ -2,6 +2,7 @@
 //! It implements `ports` and decides nothing.
 
 pub mod clock;
+pub mod control;
 pub mod kafka;
 pub mod machine;
 pub mod redis;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 
 use crate::ports::{PortError, PortResult, RowSource, SeedRow};
-use crate::pure::native::column_value;
+use crate::pure::formats::native::column_value;
 use crate::pure::schema::{Column, ColumnType, Table};
 use crate::pure::seq::Seq;
 use crate::pure::sql::quote_identifier;

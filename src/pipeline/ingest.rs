@@ -2,10 +2,12 @@
 //! dead letters, counters and the watermark (P1). Knows the base through its port, and no log.
 
 mod fold;
+mod truncate;
 
 use std::sync::Arc;
 
 use crate::pipeline::read::{Item, Message, What};
+use crate::pipeline::reread::Reread;
 use crate::ports::{BaseWriter, Clock, PortError, PortResult};
 use crate::pure::base::{Anchor, NewLetter, PartitionState, TableState};
 use crate::pure::catalog::Catalog;
@@ -48,6 +50,10 @@ pub struct Ingest<'a> {
     /// Partitions whose state differs from the base's.
     touched: Vec<bool>,
     probe: Option<Probe>,
+    /// The part of the log that is being read once more.
+    pub(super) reread: Option<Reread>,
+    /// A request to read again waits for the next session of reading.
+    pub(super) wants_reread: bool,
 }
 
 impl<'a> Ingest<'a> {
@@ -81,6 +87,8 @@ impl<'a> Ingest<'a> {
             tables,
             frontiers,
             probe: None,
+            reread: None,
+            wants_reread: false,
         };
         // Slots follow the plan: the new ones stand behind the known ones there as well.
         assert!(
@@ -154,18 +162,29 @@ impl<'a> Ingest<'a> {
         let mut changes: Vec<Vec<TableChange<'_>>> = vec![Vec::new(); catalog.tables.len()];
         // 1. In the order of the log: positions, and what is no change.
         for item in items {
-            if !self.advance_position(item)? {
+            let again = !self.advance_position(item)?;
+            if again && !self.meet_again(item) {
                 continue;
             }
+            if !again {
+                self.pass_again(item);
+            }
             let state = &mut self.partitions[item.slot];
-            let frontier = &mut self.frontiers[state.table];
+            let (table, frontier) = (state.table, &mut self.frontiers[state.table]);
             match &item.what {
                 What::End => continue,
-                What::Change { seq, image, message } => {
-                    frontier.observe(state.id, *seq);
-                    let (slot, partition, offset) = (item.slot, state.id, item.offset);
-                    let change = TableChange { slot, partition, offset, seq: *seq, image, message };
-                    changes[state.table].push(change);
+                What::Change { .. } | What::Changes { .. } => {
+                    for change in TableChange::all_of(item, state.id, again) {
+                        if !again {
+                            frontier.observe(state.id, change.seq);
+                        }
+                        changes[table].push(change);
+                    }
+                }
+                What::Truncate { seq, message } => {
+                    let before = std::mem::take(&mut changes[table]);
+                    done.applied += self.fold(table, &mut { before }, at_ms)?;
+                    done.applied += self.truncate(item, *seq, message, again, at_ms)?;
                 }
                 What::Heartbeat(seq) => {
                     frontier.heartbeat(state.id, *seq);
@@ -174,7 +193,7 @@ impl<'a> Ingest<'a> {
                 What::Control => state.counts.count(Class::Control),
                 What::Rejected { rejection, message } => self.keep_letter(item, rejection, message, at_ms)?,
             }
-            done.consumed += 1;
+            done.consumed += u64::from(!again);
         }
         // 2. By key: rows, marks, history.
         for (table, changes) in changes.iter_mut().enumerate() {
@@ -201,7 +220,7 @@ impl<'a> Ingest<'a> {
                     "partition {}: offset {} holds another record than the one applied from there: the topic was re-created or lost its tail",
                     state.at, item.offset
                 ))
-                .with_hint("nothing has been applied; build a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
+                .with_hint("nothing has been applied; build a new generation from the log as it is now (driftless replay) and activate it"));
             }
             return Ok(false);
         }
@@ -231,6 +250,7 @@ impl<'a> Ingest<'a> {
             detail: &rejection.detail,
             key: message.key.as_deref(),
             value: message.value.as_deref(),
+            headers: &message.headers,
         };
         self.add_letter(item.slot, &letter, at_ms)
     }
@@ -254,34 +274,40 @@ impl<'a> Ingest<'a> {
         // The watermark before this batch: what its own events reach makes none of them late.
         let below = self.tables[table].watermark;
         let mut applied = 0;
-        for &(slot, class, seq) in &folded.classes {
-            let counts = &mut self.partitions[slot].counts;
-            counts.count(class);
-            if class == Class::Applied {
+        for outcome in &folded.outcomes {
+            if outcome.again {
+                self.count_again(|counts| counts.count(outcome.class));
+                continue;
+            }
+            let counts = &mut self.partitions[outcome.slot].counts;
+            counts.count(outcome.class);
+            if outcome.class == Class::Applied {
                 applied += 1;
-                counts.below_watermark += u64::from(below.is_some_and(|below| seq <= below));
-                self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
+                counts.below_watermark += u64::from(below.is_some_and(|below| outcome.seq <= below));
             }
         }
-        for conflict in &folded.conflicts {
-            self.add_letter(conflict.slot, &conflict.conflict(), at_ms)?;
+        self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);
+        for refused in &folded.refused {
+            match refused.change.again {
+                true => self.count_again(|counts| counts.conflict += 1),
+                false => self.add_letter(refused.change.slot, &refused.letter(), at_ms)?,
+            }
         }
         Ok(applied)
     }
 
-    /// Applies one change outside a batch, inside the caller's transaction; its offset has been counted.
-    /// `None` where it contradicts what is stored.
-    pub(super) fn apply_late(&mut self, table: usize, change: TableChange<'_>) -> PortResult<Option<Class>> {
+    /// Applies the changes of one message outside a batch, inside the caller's transaction; its offset has been
+    /// counted. `None` where one of them contradicts what is stored.
+    pub(super) fn apply_late(
+        &mut self,
+        table: usize,
+        changes: &mut [TableChange<'_>],
+    ) -> PortResult<Option<Class>> {
         let floor = self.tables[table].floor;
         let catalog = self.catalog.clone();
-        let folded = Fold::run(self.base, &catalog, table, floor, &mut [change])?;
-        let Some(&(_, class, seq)) = folded.classes.first() else {
-            return Ok(None);
-        };
-        if class == Class::Applied {
-            self.tables[table].greatest = self.tables[table].greatest.max(Some(seq));
-        }
-        Ok(Some(class))
+        let folded = Fold::run(self.base, &catalog, table, floor, changes)?;
+        self.tables[table].greatest = self.tables[table].greatest.max(folded.greatest);
+        Ok(folded.outcomes.first().map(|outcome| outcome.class))
     }
 
     /// Whether the probe moves a watermark: an idle maintainer then commits for it alone.

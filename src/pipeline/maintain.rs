@@ -12,6 +12,7 @@ mod prober;
 mod publisher;
 mod writer;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use std::time::Duration;
 pub use board::{Board, Numbers, ViewNumbers};
 pub(crate) use prober::probe;
 
-use crate::pipeline::publish::PublishSettings;
+use crate::pipeline::publish::{PublishSettings, Succession};
 use crate::pipeline::read::ReadSettings;
 use crate::ports::{BaseReader, BaseWriter, Clock, Log, PortError, PortResult, ViewStore};
 use crate::pure::backoff::Backoff;
@@ -31,17 +32,24 @@ pub struct Ports<'a> {
     /// A second client of the same log: asks for ends and tells lag tools how far the base is.
     pub ends: &'a mut dyn Log,
     pub base: &'a mut dyn BaseWriter,
-    pub reader: &'a mut dyn BaseReader,
-    pub store: &'a mut dyn ViewStore,
+    /// `None` follows the log without publishing, as a generation that is not live does.
+    pub publishing: Option<Publishing<'a>>,
     pub clock: Arc<dyn Clock>,
     /// Keeps the base's WAL small; called often, from a thread of its own.
     pub checkpoint: &'a mut (dyn FnMut() + Send),
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What a publisher needs.
+pub struct Publishing<'a> {
+    pub reader: &'a mut dyn BaseReader,
+    pub store: &'a mut dyn ViewStore,
+}
+
+#[derive(Clone, Debug)]
 pub struct MaintainSettings {
     pub read: ReadSettings,
     pub publish: PublishSettings,
+    pub succession: Succession,
     /// Batches that wait between reader and writer.
     pub read_batches_max: usize,
     /// Records of one commit at most.
@@ -50,6 +58,8 @@ pub struct MaintainSettings {
     pub backoff: Backoff,
     /// Read up to the end that the log has at the start, publish, and return.
     pub once: bool,
+    /// A limit for replays beside a live generation; `None` is as fast as it goes.
+    pub records_per_second_max: Option<NonZeroU64>,
     /// Names publishes in parts and spreads waits.
     pub random: u64,
 }
@@ -68,22 +78,26 @@ pub fn run(
     stop: &AtomicBool,
     board: &Board,
 ) -> PortResult<()> {
-    let Ports { log, ends, base, reader, store, clock, checkpoint } = ports;
+    let Ports { log, ends, base, publishing, clock, checkpoint } = ports;
+    let advises = publishing.is_some();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // A broken promise ends this thread by a panic: the others must not go on as if nothing had happened.
         let _ending = Ending { board, ended: &ended };
-        let publishing = std::thread::Builder::new()
-            .name("publisher".into())
-            .spawn_scoped(scope, || {
-                // However it ends, nothing is published any more.
-                let _finishing = Finishing(board);
-                publisher::run(reader, store, catalog, settings, &clock, stop, board)
+        let clock = &clock;
+        let publishing = publishing
+            .map(|Publishing { reader, store }| {
+                std::thread::Builder::new().name("publisher".into()).spawn_scoped(scope, move || {
+                    // However it ends, nothing is published any more.
+                    let _finishing = Finishing(board);
+                    publisher::run(reader, store, catalog, settings, clock, stop, board)
+                })
             })
+            .transpose()
             .map_err(thread_trouble)?;
         let probing = std::thread::Builder::new()
             .name("prober".into())
-            .spawn_scoped(scope, || prober::run(ends, &clock, settings.confirm, board, &ended))
+            .spawn_scoped(scope, || prober::run(ends, clock, settings.confirm, advises, board, &ended))
             .map_err(thread_trouble)?;
         let checkpointing = std::thread::Builder::new()
             .name("checkpointer".into())
@@ -94,10 +108,10 @@ pub fn run(
                 }
             })
             .map_err(thread_trouble)?;
-        let written = writer::run(log, base, catalog, settings, &clock, stop, board);
+        let written = writer::run(log, base, catalog, settings, clock, stop, board);
         // Whatever was committed is published, within bounds; then the helpers end.
         board.finish();
-        let published = join(publishing.join());
+        let published = publishing.map_or(Ok(()), |publishing| join(publishing.join()));
         ended.store(true, Ordering::Relaxed);
         board.wake();
         let probed = join(probing.join());

@@ -7,11 +7,16 @@
 //! list ──▶ recompute in one snapshot ──▶ one script, or begin, parts, finish
 //! ```
 
+mod look;
+
 use std::sync::Arc;
 
+use look::{Foreign, Plan};
+
 use crate::pipeline::ingest::Probe;
+use crate::pipeline::settle::Settling;
 use crate::pipeline::sweep;
-use crate::ports::{BaseReader, Clock, Lineage, Meta, PortError, PortResult, Snapshot, ViewStore};
+use crate::ports::{BaseReader, Clock, PortResult, Snapshot, ViewStore};
 use crate::pure::base::Head;
 use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
@@ -30,6 +35,25 @@ pub struct PublishSettings {
     pub beat_ms: u64,
     /// How long another publisher's beat must stand still before it counts as gone.
     pub takeover_ms: u64,
+}
+
+/// What an operator's activation allows a publisher to replace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Succession {
+    /// Number of the activation that made ours the live one; the first generation needs none and has 1.
+    pub activation: u64,
+    /// Generations whose publication ours succeeds, where that is of an earlier activation.
+    pub replaces: Vec<String>,
+    /// Even where ours is behind what is shown.
+    pub may_be_behind: bool,
+    /// Ours ends at a point of the log on purpose: having read up to the log's ends says nothing of its freshness.
+    pub stands_still: bool,
+}
+
+impl Default for Succession {
+    fn default() -> Self {
+        Succession { activation: 1, replaces: Vec::new(), may_be_behind: false, stands_still: false }
+    }
 }
 
 /// What one step did.
@@ -64,6 +88,7 @@ pub struct Publisher {
     shown: Option<Cursor>,
     shown_watermark: Option<Seq>,
     sweep_next: bool,
+    succession: Succession,
     /// What another publisher shows, its beat included, and since when we have seen it so. All of it, since a
     /// store that lost its data counts beats from the start again.
     foreign: Option<Foreign>,
@@ -71,22 +96,7 @@ pub struct Publisher {
     probes: Vec<Probe>,
     refreshed_ms: Option<i64>,
     confirmed_ms: Option<i64>,
-}
-
-/// Another publisher's meta: since when it has stood like this, and when it was last looked at.
-struct Foreign {
-    meta: Meta,
-    since: u64,
-    looked: u64,
-}
-
-/// What to do with what the store shows.
-enum Plan {
-    Delta(Cursor),
-    Sweep(Cursor),
-    Standby,
-    /// The base stands for nothing yet.
-    Nothing,
+    pub(super) settling: Settling,
 }
 
 impl Publisher {
@@ -108,12 +118,19 @@ impl Publisher {
             shown: None,
             shown_watermark: None,
             sweep_next: false,
+            succession: Succession::default(),
             foreign: None,
             beat_at_ms: None,
             probes: Vec::new(),
             refreshed_ms: None,
             confirmed_ms: None,
+            settling: Settling::default(),
         }
+    }
+
+    /// Of the live generation: what it may replace.
+    pub fn with_succession(self, succession: Succession) -> Self {
+        Publisher { succession, ..self }
     }
 
     pub fn object(&self) -> &str {
@@ -163,12 +180,15 @@ impl Publisher {
             Plan::Nothing => Ok(Step::Idle),
             Plan::Delta(cursor) => {
                 let shown = Commit(cursor.version);
-                let head = base.snapshot()?.head()?;
+                let mut snapshot = base.snapshot()?;
+                let head = snapshot.head()?;
                 if head.commit == shown && head.nonce == cursor.nonce {
                     self.shown_watermark = head.tables[self.catalog.views[self.view].table].watermark;
                     self.shown = Some(cursor.clone());
+                    self.settle(&mut *snapshot, store, &head)?;
                     return self.beat_if_due(store, cursor, &head);
                 }
+                drop(snapshot);
                 self.publish(base, store, cursor, Vec::new(), shown, true)
             }
             Plan::Sweep(cursor) => {
@@ -183,80 +203,6 @@ impl Publisher {
                 Ok(step)
             }
         }
-    }
-
-    fn look(&mut self, base: &mut dyn BaseReader, store: &mut dyn ViewStore) -> PortResult<Plan> {
-        let meta = store.read_meta(self.object())?;
-        let cursor = Cursor::from_meta(&meta);
-        let mut snapshot = base.snapshot()?;
-        let head = snapshot.head()?;
-        // Without a partition no start has been found possible: an empty view would be a claim, and in the way of
-        // the generation that comes instead.
-        let table = self.catalog.views[self.view].table;
-        if !head.positions.iter().any(|position| position.table == table) {
-            return Ok(Plan::Nothing);
-        }
-        if meta.is_empty() {
-            return Ok(Plan::Sweep(Cursor::default()));
-        }
-        self.check_identity(&meta, &head)?;
-        let lineage = snapshot.lineage(self.view, Commit(cursor.version), &cursor.nonce)?;
-        let virgin = cursor.version == 0 && cursor.nonce.is_empty();
-        let plan = match lineage {
-            Lineage::Marked if cursor.token.is_empty() && !self.sweep_next => Plan::Delta(cursor),
-            Lineage::Marked | Lineage::BeforeMarks => Plan::Sweep(cursor),
-            Lineage::Foreign if self.may_take_over(&meta, &head, virgin) => Plan::Sweep(cursor),
-            Lineage::Foreign => Plan::Standby,
-        };
-        // What is shown was confirmed for a time, and our positions are at or past it: so are we. Where they may not
-        // be, as for a standby, the time is somebody else's.
-        if !virgin && matches!(plan, Plan::Delta(_) | Plan::Sweep(_)) {
-            let shown = meta.get("confirmed_at").and_then(|text| crate::pure::publish::timestamp_ms(text));
-            self.confirmed_ms = self.confirmed_ms.max(shown);
-        }
-        Ok(plan)
-    }
-
-    /// The view in the store must be the one we publish: another definition or generation is never replaced
-    /// without an operator's word.
-    fn check_identity(&self, meta: &Meta, head: &Head) -> PortResult<()> {
-        for (field, ours) in meta::identity(&self.catalog, self.view, &head.generation) {
-            if !matches!(field, "schema" | "definition_hash" | "generation") {
-                continue;
-            }
-            let shown = meta.get(field).map_or("", String::as_str);
-            if shown != ours {
-                return Err(PortError::permanent(format!(
-                    "view {}: Redis shows {field} {shown:?}, this maintainer has {ours:?}; nothing was published",
-                    self.object()
-                ))
-                .with_hint("publish under another redis.prefix, or retire the published view first (stop its maintainer and delete its keys), then start again"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the publisher whose cursor is shown is gone and we are not behind what it showed.
-    fn may_take_over(&mut self, meta: &Meta, head: &Head, virgin: bool) -> bool {
-        let now = self.clock.monotonic_ms();
-        // Standing still is seen by looking again and again; a look after a long pause (a suspended machine) begins anew.
-        let since = match &self.foreign {
-            Some(seen)
-                if seen.meta == *meta && now.saturating_sub(seen.looked) <= self.settings.takeover_ms =>
-            {
-                seen.since
-            }
-            _ => now,
-        };
-        self.foreign = Some(Foreign { meta: meta.clone(), since, looked: now });
-        let still = now.saturating_sub(since) >= self.settings.takeover_ms;
-        let shown = meta::parse_positions(meta.get("positions").map_or("", String::as_str));
-        let caught_up = shown.iter().all(|(at, &offset)| {
-            head.positions
-                .iter()
-                .any(|position| position.at.to_string() == *at && position.next_offset >= offset)
-        });
-        still && (caught_up || virgin)
     }
 
     fn beat_if_due(&mut self, store: &mut dyn ViewStore, cursor: Cursor, head: &Head) -> PortResult<Step> {
@@ -323,9 +269,13 @@ impl Publisher {
             // 2. Few enough: recompute in this very snapshot and finish.
             if keys.len() <= self.settings.groups_per_script_max {
                 let groups = self.recompute(&mut *snapshot, &keys)?;
-                drop(snapshot);
                 published += groups.len() as u64;
-                return self.finish(store, cursor, &head, groups, published, check_count || begun);
+                let mut kept = self.is_settling().then_some(snapshot);
+                let step = self.finish(store, cursor, &head, groups, published, check_count || begun)?;
+                if let (Some(snapshot), Step::Published { .. }) = (&mut kept, &step) {
+                    self.settle(&mut **snapshot, store, &head)?;
+                }
+                return Ok(step);
             }
             drop(snapshot);
             // 3. Too many for one script: parts, each of a snapshot of its own. What an earlier attempt left
@@ -351,10 +301,11 @@ impl Publisher {
         }
     }
 
+    /// The keys are sorted.
     fn recompute(&self, snapshot: &mut dyn Snapshot, keys: &[GroupKey]) -> PortResult<Vec<GroupWrite>> {
-        keys.iter()
-            .map(|key| Ok(GroupWrite { key: key.clone(), value: snapshot.recompute(self.view, key)? }))
-            .collect()
+        let sorted: Vec<&str> = keys.iter().map(GroupKey::as_str).collect();
+        let values = snapshot.recompute_sorted(self.view, &sorted)?;
+        Ok(keys.iter().zip(values).map(|(key, value)| GroupWrite { key: key.clone(), value }).collect())
     }
 
     fn begin(
@@ -368,6 +319,7 @@ impl Publisher {
         let begun =
             Cursor { token: format!("{}-{}", self.token_prefix, self.tokens), part: 0, ..cursor.clone() };
         let mut meta = meta::identity(&self.catalog, self.view, &head.generation);
+        meta.push((meta::ACTIVATION, self.succession.activation.to_string()));
         meta.extend(begun.fields());
         let publish =
             Publish { expected: cursor.clone(), check_count, groups: Vec::new(), meta, change: None };
@@ -440,11 +392,16 @@ impl Publisher {
         }
         self.confirm(head);
         let ages = Ages { now_ms, refreshed_ms: self.refreshed_ms, confirmed_ms: self.confirmed_ms };
-        meta::finished(&self.catalog, self.view, head, &ages)
+        let mut fields = meta::finished(&self.catalog, self.view, head, &ages);
+        fields.push((meta::ACTIVATION, self.succession.activation.to_string()));
+        fields
     }
 
     /// Confirms the view for the times of those probes whose ends this head has reached.
     fn confirm(&mut self, head: &Head) {
+        if self.succession.stands_still {
+            return;
+        }
         let table = self.catalog.views[self.view].table;
         // A partition that the probe saw and the base does not know yet has not been read to its end.
         let reached = |probe: &Probe| {

@@ -1,15 +1,21 @@
 //! From the log to decoded items: where to start, what is new, and the loop that polls and decodes.
 //! Knows positions and formats; never the base's rows.
 
+mod bounded;
+
+pub use bounded::BoundedLog;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use crate::ports::{Log, LogItem, PortError, PortResult};
+use crate::pipeline::reread::Reread;
+use crate::ports::{Log, LogItem, PortError, PortResult, RecordRef};
 use crate::pure::base::{Counts, PartitionState};
 use crate::pure::catalog::{Catalog, Start};
-use crate::pure::event::{Decoded, Image, Rejection};
+use crate::pure::event::{Decoded, Image, Rejection, RowChange};
+use crate::pure::formats::{Header, Record};
 use crate::pure::seq::{Seq, TopicPartition};
 
 /// One consumed offset, decoded.
@@ -30,6 +36,15 @@ pub enum What {
         image: Image,
         message: Message,
     },
+    /// Several changes of one message, which are counted as one.
+    Changes {
+        changes: Vec<RowChange>,
+        message: Message,
+    },
+    Truncate {
+        seq: Seq,
+        message: Message,
+    },
     Heartbeat(Seq),
     Control,
     Rejected {
@@ -45,6 +60,19 @@ pub enum What {
 pub struct Message {
     pub key: Option<Box<[u8]>>,
     pub value: Option<Box<[u8]>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<Header>,
+}
+
+impl Message {
+    fn of(record: &Record<'_>, with_headers: bool) -> Self {
+        let headers = if with_headers { record.headers } else { &[] };
+        Message {
+            key: record.key.map(Into::into),
+            value: record.value.map(Into::into),
+            headers: headers.to_vec(),
+        }
+    }
 }
 
 /// What the reader hands on, in the log's order.
@@ -60,6 +88,8 @@ pub enum Batch {
 pub struct ReadSettings {
     pub batch_records_max: usize,
     pub partition_refresh: Duration,
+    /// Changes above this sequence are left out, as a replay to a sequence asks for.
+    pub through: Option<Seq>,
 }
 
 /// Where each partition starts: known ones go on, new ones begin. The first that cannot is an error that
@@ -109,7 +139,7 @@ pub fn plan_start(
     Ok(planned)
 }
 
-const GAP_HINT: &str = "nothing has been skipped; build a new generation: name a new file in base.path and a new base.generation (and seed it, where the log no longer begins at 0)";
+const GAP_HINT: &str = "nothing has been skipped; build a new generation from what the log holds (driftless replay; where it no longer begins at 0 that needs start = \"log-start\" on the topic) and activate it, or load a new base.path with driftless seed";
 
 fn new_partition(
     log: &mut dyn Log,
@@ -170,15 +200,28 @@ impl<'a> Reader<'a> {
         floors: Vec<Option<Seq>>,
         settings: ReadSettings,
     ) -> PortResult<Self> {
+        Self::start_again(log, catalog, planned, floors, settings, None)
+    }
+
+    /// As [`start`](Reader::start); what is to be read once more is read from where that begins.
+    pub fn start_again(
+        log: &'a mut dyn Log,
+        catalog: Arc<Catalog>,
+        planned: &[PartitionState],
+        floors: Vec<Option<Seq>>,
+        settings: ReadSettings,
+        reread: Option<&Reread>,
+    ) -> PortResult<Self> {
         let mut reader =
             Reader { log, catalog, settings, slots: Vec::new(), floors, refreshed: Instant::now() };
-        for state in planned {
+        for (slot, state) in planned.iter().enumerate() {
             let low = match state.anchor {
                 Some(_) => reader.log.bounds(&state.at)?.low,
                 None => state.next_offset,
             };
             let from = state.anchor.map_or(state.next_offset, |anchor| anchor.offset).max(low);
-            reader.add_slot(state, from)?;
+            let again = reread.and_then(|reread| reread.start(slot));
+            reader.add_slot(state, again.map_or(from, |again| again.min(from)))?;
         }
         reader.assign()?;
         Ok(reader)
@@ -200,9 +243,9 @@ impl<'a> Reader<'a> {
     /// Reads what is there, waiting up to `wait` for the first record.
     pub fn poll(&mut self, wait: Duration) -> PortResult<Vec<Item>> {
         let mut items = Vec::new();
-        let (slots, catalog) = (&mut self.slots, &self.catalog);
+        let (slots, catalog, through) = (&mut self.slots, &self.catalog, self.settings.through);
         let result = self.log.poll(self.settings.batch_records_max, wait, &mut |item| {
-            items.push(decode(slots, catalog, item));
+            items.push(decode(slots, catalog, through, item));
         });
         // What came before an error is kept: it has been read.
         match result {
@@ -295,7 +338,7 @@ fn hand_on(batches: &SyncSender<Batch>, mut batch: Batch, stop: &AtomicBool) -> 
     }
 }
 
-fn decode(slots: &mut [Slot], catalog: &Catalog, item: LogItem<'_>) -> Item {
+fn decode(slots: &mut [Slot], catalog: &Catalog, through: Option<Seq>, item: LogItem<'_>) -> Item {
     let record = match item {
         LogItem::End { slot, next_offset } => {
             slots[slot].next = slots[slot].next.max(next_offset);
@@ -306,14 +349,34 @@ fn decode(slots: &mut [Slot], catalog: &Catalog, item: LogItem<'_>) -> Item {
     let slot = &mut slots[record.slot];
     slot.next = slot.next.max(record.offset + 1);
     let decoder = &catalog.topics[slot.topic].decoder;
-    let message = || Message { key: record.key.map(Into::into), value: record.value.map(Into::into) };
-    let what = match decoder.decode(record.offset, record.key, record.value) {
+    let RecordRef { offset, key, value, headers, .. } = record;
+    let read = Record { offset, key, value, headers };
+    let message = || Message::of(&read, decoder.reads_headers());
+    let what = match decoder.decode(&read).map(|decoded| left_of(decoded, through)) {
         Ok(Decoded::Change { seq, image }) => What::Change { seq, image, message: message() },
+        Ok(Decoded::Changes(changes)) => What::Changes { changes, message: message() },
+        Ok(Decoded::Truncate(seq)) => What::Truncate { seq, message: message() },
         Ok(Decoded::Heartbeat(seq)) => What::Heartbeat(seq),
         Ok(Decoded::Control) => What::Control,
         Err(rejection) => What::Rejected { rejection: Box::new(rejection), message: message() },
     };
     Item { slot: record.slot, offset: record.offset, checksum: checksum(record.key, record.value), what }
+}
+
+/// What of a message lies at or below `through`. What is beyond is left out; but it tells that what comes before it
+/// has come.
+fn left_of(decoded: Decoded, through: Option<Seq>) -> Decoded {
+    let Some(through) = through else { return decoded };
+    match decoded {
+        Decoded::Change { seq, .. } | Decoded::Truncate(seq) | Decoded::Heartbeat(seq) if seq > through => {
+            Decoded::Heartbeat(through)
+        }
+        Decoded::Changes(mut changes) => {
+            changes.retain(|change| change.seq <= through);
+            if changes.is_empty() { Decoded::Heartbeat(through) } else { Decoded::Changes(changes) }
+        }
+        within => within,
+    }
 }
 
 /// CRC-32 of a record's key and value, a length between them so that they cannot be shifted.

@@ -5,7 +5,8 @@ use crate::pipeline::ingest::{Ingest, TableChange};
 use crate::pipeline::read::Message;
 use crate::ports::{Change, PortResult};
 use crate::pure::base::{Action, Answer, Letter, LetterState, Request, Word};
-use crate::pure::event::{Class, Decoded};
+use crate::pure::event::{Class, Decoded, RowChange};
+use crate::pure::formats::Record;
 use crate::pure::group_key::GroupKey;
 use crate::pure::seq::Seq;
 use crate::pure::watermark::{Mode, Run};
@@ -15,10 +16,33 @@ const LETTERS_PER_COMMIT: usize = 1_000;
 /// From how many repairs on a group's drift is reported as one that comes back.
 const REPEATED_REPAIRS: u64 = 3;
 
-/// Answers every open request. Returns how many.
+/// Answers every open request but those to read again, which a new session of reading takes up. Returns how many.
+/// Nobody publishes beside the caller.
 pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
-    let requests = ingest.base.open_requests()?;
+    carry_out_with(ingest, &mut |_, _| Some(Err("no maintainer runs that would publish them".to_owned())))
+}
+
+/// As [`carry_out`], beside a publisher: `settle` is given the number of a request and the action, hands it on
+/// once, and returns the answer when there is one; until then the request stays open.
+pub fn carry_out_with(
+    ingest: &mut Ingest<'_>,
+    settle: &mut dyn FnMut(i64, &Action) -> Option<Answer>,
+) -> PortResult<usize> {
+    let (later, requests): (Vec<_>, Vec<_>) = ingest
+        .base
+        .open_requests()?
+        .into_iter()
+        .partition(|request| matches!(request.action, Action::Reread { .. }));
+    ingest.wants_reread = !later.is_empty() && ingest.reread.is_none();
+    let mut answered = requests.len();
     for request in &requests {
+        if let Action::SettleGroups { .. } = &request.action {
+            match settle(request.id, &request.action) {
+                Some(answer) => in_one_commit(ingest, request, |_, _| Ok(answer))?,
+                None => answered -= 1,
+            }
+            continue;
+        }
         tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
         match &request.action {
             Action::RetryLetters { letter } => retry(ingest, request, *letter)?,
@@ -39,12 +63,14 @@ pub fn carry_out(ingest: &mut Ingest<'_>) -> PortResult<usize> {
                 let id = ingest.base.add_reconcile(view, run, &request.who)?;
                 Ok(Ok(serde_json::json!({"reconcile": id, "quarantined": state.quarantined.is_some()})))
             })?,
+            Action::Reread { .. } => {}
             Action::EnableView { view, enabled } => in_one_commit(ingest, request, |ingest, at_ms| {
                 enable(ingest, request, view, *enabled, at_ms)
             })?,
+            Action::SettleGroups { .. } => {}
         }
     }
-    Ok(requests.len())
+    Ok(answered)
 }
 
 fn in_one_commit(
@@ -74,8 +100,9 @@ fn repair(ingest: &mut Ingest<'_>, object: &str, groups: &[String], at_ms: i64) 
         let key = GroupKey::from_encoded(group.clone());
         ingest.base.mark(view, &key)?;
         ingest.base.append_change(&Change { view, key: &key, event: None })?;
-        if ingest.base.count_repair(view, &key, at_ms)? >= REPEATED_REPAIRS {
-            repeated.push(group.as_str());
+        let times = ingest.base.count_repair(view, &key, at_ms)?;
+        if times >= REPEATED_REPAIRS {
+            repeated.push(serde_json::json!({"group": group, "times": times}));
         }
     }
     Ok(Ok(serde_json::json!({"marked": groups.len(), "repeated": repeated})))
@@ -204,28 +231,31 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
         return Ok(false);
     };
     let (key, value) = (letter.key.as_deref(), letter.value.as_deref());
-    let Ok(decoded) = topic.decoder.decode(letter.offset, key, value) else {
+    let record = Record { offset: letter.offset, key, value, headers: &letter.headers };
+    let Ok(decoded) = topic.decoder.decode(&record) else {
         return Ok(false);
     };
-    let class = match decoded {
-        Decoded::Change { seq, image } => {
-            let message = Message { key: key.map(Into::into), value: value.map(Into::into) };
-            let change = TableChange {
-                slot,
-                partition: letter.partition,
-                offset: letter.offset,
-                seq,
-                image: &image,
-                message: &message,
-            };
-            let Some(class) = ingest.apply_late(topic.table, change)? else {
-                return Ok(false);
-            };
-            ingest.frontiers[topic.table].observe(letter.partition, seq);
-            class
-        }
-        Decoded::Heartbeat(_) | Decoded::Control => Class::Control,
+    let message = Message {
+        key: letter.key.clone().map(Into::into),
+        value: letter.value.clone().map(Into::into),
+        headers: letter.headers.clone(),
     };
+    let (class, seqs) = match decoded {
+        Decoded::Change { seq, image } => {
+            let changes = [RowChange::new(seq, image)];
+            (apply_again(ingest, slot, letter, &changes, &message)?, vec![seq])
+        }
+        Decoded::Changes(changes) => {
+            let seqs = changes.iter().map(|change| change.seq).collect();
+            (apply_again(ingest, slot, letter, &changes, &message)?, seqs)
+        }
+        Decoded::Truncate(seq) => (ingest.apply_truncation(topic.table, seq)?, vec![seq]),
+        Decoded::Heartbeat(_) | Decoded::Control => (Some(Class::Control), Vec::new()),
+    };
+    let Some(class) = class else { return Ok(false) };
+    for seq in seqs {
+        ingest.frontiers[topic.table].observe(letter.partition, seq);
+    }
     ingest.frontiers[topic.table].release(letter.id);
     let counts = &mut ingest.partitions[slot].counts;
     // The offset moves from one class to another: it is still counted once (P10).
@@ -234,6 +264,26 @@ fn retry_one(ingest: &mut Ingest<'_>, request: &Request, letter: &Letter, at_ms:
     ingest.touch(slot);
     ingest.base.resolve_letter(letter.id, LetterState::Retried, &request.who, &request.why, at_ms)?;
     Ok(true)
+}
+
+/// Applies what a letter's message tells; `None` where the base still contradicts it.
+fn apply_again(
+    ingest: &mut Ingest<'_>,
+    slot: usize,
+    letter: &Letter,
+    changes: &[RowChange],
+    message: &Message,
+) -> PortResult<Option<Class>> {
+    let table = ingest.partitions[slot].table;
+    let several = changes.len() > 1;
+    let mut changes: Vec<TableChange<'_>> = changes
+        .iter()
+        .map(|RowChange { seq, image, kept }| {
+            let (partition, offset) = (letter.partition, letter.offset);
+            TableChange { slot, partition, offset, seq: *seq, image, kept, several, message, again: false }
+        })
+        .collect();
+    ingest.apply_late(table, &mut changes)
 }
 
 fn slot_of(ingest: &Ingest<'_>, letter: &Letter) -> Option<usize> {

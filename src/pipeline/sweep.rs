@@ -39,20 +39,23 @@ pub(super) fn run(
         }
         let mut snapshot = base.snapshot()?;
         let known = snapshot.groups_after(publisher.view(), after.as_deref(), SLICE)?;
+        let known: Vec<GroupKey> = known.into_iter().map(|(key, _)| key).collect();
         let through = slice_end(&shown.rows, &known);
         let within = |key: &str| through.as_deref().is_none_or(|through| key <= through);
         let mut rows: BTreeMap<String, StoredFields> =
             shown.rows.into_iter().filter(|(key, _)| within(key)).collect();
-        for key in known.into_iter().filter(|key| within(key.as_str())) {
-            match rows.remove(key.as_str()) {
-                // Not shown: whether it has rows is found out when it is published.
-                None => candidates.push(key),
-                Some(fields) => {
-                    let value = snapshot.recompute(publisher.view(), &key)?;
-                    let expected = value.map(|value| value.fields(publisher.columns()));
-                    if expected != Some(fields) {
-                        candidates.push(key);
-                    }
+        let known = known.into_iter().filter(|key| within(key.as_str()));
+        if rows.is_empty() {
+            // Where nothing is shown at all, whether a group has rows is found out when it is published.
+            candidates.extend(known);
+        } else {
+            let known: Vec<GroupKey> = known.collect();
+            let keys: Vec<&str> = known.iter().map(GroupKey::as_str).collect();
+            let values = snapshot.recompute_sorted(publisher.view(), &keys)?;
+            for (key, value) in known.into_iter().zip(values) {
+                let expected = value.map(|value| value.fields(publisher.columns()));
+                if expected != rows.remove(key.as_str()) {
+                    candidates.push(key);
                 }
             }
         }
@@ -68,10 +71,10 @@ pub(super) fn run(
     // 2. Rows that the index does not name.
     let mut position = 0;
     loop {
-        let (next, strays) = store.scan_strays(&object, position)?;
-        candidates.extend(strays.into_iter().map(GroupKey::from_encoded));
+        let scan = store.scan_strays(&object, position)?;
+        candidates.extend(scan.strays.into_iter().map(GroupKey::from_encoded));
         publisher.beat_during_sweep(store, cursor)?;
-        position = next;
+        position = scan.next;
         if position == 0 {
             break;
         }

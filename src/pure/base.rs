@@ -1,9 +1,12 @@
 //! What a base keeps besides its facts, as data: positions, counters, dead letters, requests, the head of a
 //! snapshot. Knows no SQL.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::pure::event::Class;
+use crate::pure::formats::Header;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 
 /// How many offsets of a partition ended in each class (P10). Their sum is what has been consumed.
@@ -92,6 +95,7 @@ pub struct NewLetter<'a> {
     pub detail: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
+    pub headers: &'a [Header],
 }
 
 /// What became of a dead letter.
@@ -127,6 +131,8 @@ pub struct Letter {
     pub detail: String,
     pub key: Option<Vec<u8>>,
     pub value: Option<Vec<u8>>,
+    /// Kept where the topic's format reads them.
+    pub headers: Vec<Header>,
     pub state: LetterState,
     pub created_ms: i64,
     /// Who resolved it and why; empty while it is open.
@@ -146,10 +152,15 @@ pub enum Action {
     RetryLetters { letter: Option<i64> },
     /// Mark groups, so that the publisher writes them again; named by their encoded keys.
     RepairGroups { view: String, groups: Vec<String> },
+    /// Compare groups with what the store shows of them, in the publisher's own snapshot: nothing moves there.
+    SettleGroups { view: String, groups: Vec<String> },
     /// Keep the result of a reconcile pass; drift puts the view under quarantine, a clean pass ends that.
     RecordReconcile { view: String, run: ReconcileRun },
     /// Take a view out of use, or back into it.
     EnableView { view: String, enabled: bool },
+    /// Read part of the log once more into the base that has it already: from these offsets, by `topic:partition`, up
+    /// to where the base stands.
+    Reread { from: BTreeMap<String, i64> },
 }
 
 /// What a reconcile pass found.
@@ -172,6 +183,12 @@ impl ReconcileVerdict {
             ReconcileVerdict::Drift => "drift",
             ReconcileVerdict::Undecided => "undecided",
         }
+    }
+
+    /// The inverse of [`name`](Self::name); an unknown one decides nothing.
+    pub fn from_name(name: &str) -> Self {
+        let known = [ReconcileVerdict::InSync, ReconcileVerdict::Repaired, ReconcileVerdict::Drift];
+        known.into_iter().find(|verdict| verdict.name() == name).unwrap_or(ReconcileVerdict::Undecided)
     }
 }
 

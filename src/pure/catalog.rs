@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::pure::contract::View;
-use crate::pure::native::{NativeDecoder, Order};
+use crate::pure::formats::Decoder;
+use crate::pure::formats::native::Order;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::Table;
 use crate::pure::watermark::Mode;
@@ -24,7 +25,7 @@ pub struct Topic {
     pub name: Arc<str>,
     pub table: usize,
     pub start: Start,
-    pub decoder: NativeDecoder,
+    pub decoder: Decoder,
 }
 
 /// A table and the mode of its one sequence space.

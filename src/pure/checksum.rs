@@ -5,11 +5,12 @@ use sha2::{Digest, Sha256};
 
 use crate::pure::canonical::{hex, write_text};
 use crate::pure::contract::View;
-use crate::pure::publish::GroupValue;
+use crate::pure::publish::{GroupValue, decimal};
 use crate::pure::value::Value;
 
 /// sha256 over rows as one canonical JSON array of arrays, `[[…],[…]]`, streamed: no white space, plain
 /// decimal integers, ASCII text. The caller brings the rows in the order that the checksum is about.
+#[derive(Clone)]
 pub struct ChecksumWriter {
     digest: Sha256,
     buffer: Vec<u8>,
@@ -40,7 +41,7 @@ impl ChecksumWriter {
             }
             match value {
                 Value::Null => self.buffer.extend_from_slice(b"null"),
-                Value::Integer(number) => write_integer(*number, &mut self.buffer),
+                Value::Integer(number) => self.buffer.extend_from_slice(decimal(*number, &mut [0; 20])),
                 Value::Text(text) => write_text(text, &mut self.buffer),
             }
         }
@@ -62,25 +63,6 @@ impl ChecksumWriter {
         self.digest.update(&self.buffer);
         hex(&self.digest.finalize())
     }
-}
-
-fn write_integer(number: i64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        start -= 1;
-        // A remainder of ten is a digit.
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[start..]);
 }
 
 /// Totals over groups, for comparing two sides at a glance. Only additive measures have one.

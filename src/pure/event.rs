@@ -1,4 +1,4 @@
-//! What every decoder produces: one change of one row, a heartbeat, or nothing that concerns the base.
+//! What every decoder produces: changes of rows, a heartbeat, or nothing that concerns the base.
 //! Knows no format and no storage.
 
 use crate::pure::schema::Table;
@@ -39,13 +39,32 @@ impl Image {
     }
 }
 
+/// One of the changes that a message tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowChange {
+    pub seq: Seq,
+    pub image: Image,
+    /// Columns whose value the message does not tell because the change leaves it as it is; null stands in for
+    /// them in the image, and the stored row has them.
+    pub kept: Box<[usize]>,
+}
+
+impl RowChange {
+    pub fn new(seq: Seq, image: Image) -> Self {
+        RowChange { seq, image, kept: Box::default() }
+    }
+}
+
 /// A decoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    Change {
-        seq: Seq,
-        image: Image,
-    },
+    /// One change, told in full.
+    Change { seq: Seq, image: Image },
+    /// Several changes, or one that is told in part. They are applied in one commit, and their offset is
+    /// counted once.
+    Changes(Vec<RowChange>),
+    /// Every row with a lower sequence is gone.
+    Truncate(Seq),
     /// The log's writer says: nothing with a sequence up to this one is still to come in this partition.
     Heartbeat(Seq),
     /// A message that changes nothing by its nature, such as a tombstone.
@@ -72,6 +91,20 @@ pub enum Reason {
     NulInText,
     /// The sequence of a stored row with another content.
     Conflict,
+    /// The message has no key, or one that does not tell the row.
+    MissingKey,
+    /// Nothing in the message says what came before it, or its source is not known.
+    NoPosition,
+    /// A number that the column's scale cannot hold exactly.
+    NotExact,
+    /// The change leaves a column as it is, and the base has no row to take it from.
+    NoStoredRow,
+    /// A truncation that nothing orders among the changes of other partitions.
+    Truncated,
+    /// The message names a schema that is not known.
+    UnknownSchema,
+    /// The bytes are not what the schema says.
+    NotAvro,
 }
 
 impl Reason {
@@ -93,9 +126,19 @@ impl Reason {
             Reason::NotADate => "not_a_date",
             Reason::NulInText => "nul_in_text",
             Reason::Conflict => "conflict",
+            Reason::MissingKey => "missing_key",
+            Reason::NoPosition => "no_position",
+            Reason::NotExact => "not_exact",
+            Reason::NoStoredRow => "no_stored_row",
+            Reason::Truncated => "truncated",
+            Reason::UnknownSchema => "unknown_schema",
+            Reason::NotAvro => "not_avro",
         }
     }
 }
+
+/// What is wrong with a part of a message: a stable code, and the field and what was wrong with it.
+pub type Mistake = (Reason, String);
 
 /// A message that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,4 +159,20 @@ pub enum Class {
     Expired,
     Control,
     DeadLetter,
+}
+
+impl Class {
+    /// The class of an offset that told changes of both classes: a dead letter is one whatever else came of its
+    /// message, and what changed the base goes before what did not.
+    pub fn together(self, other: Class) -> Class {
+        let rank = |class: Class| match class {
+            Class::Control => 0,
+            Class::Duplicate => 1,
+            Class::Stale => 2,
+            Class::Expired => 3,
+            Class::Applied => 4,
+            Class::DeadLetter => 5,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
 }

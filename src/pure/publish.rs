@@ -118,6 +118,45 @@ impl GroupValue {
     }
 }
 
+impl GroupValue {
+    /// Whether [`fields`](Self::fields) gives just these, without making them.
+    pub fn is_stored_as(&self, columns: &[String], fields: &BTreeMap<String, String>) -> bool {
+        let GroupValue::Measures(values) = self else {
+            return *fields == self.fields(columns);
+        };
+        let mut count = 0;
+        let mut digits = [0; 20];
+        let same = columns.iter().zip(values).all(|(column, value)| match value {
+            None => true,
+            Some(number) => {
+                count += 1;
+                fields.get(column).is_some_and(|text| text.as_bytes() == decimal(*number, &mut digits))
+            }
+        });
+        same && fields.len() == count
+    }
+}
+
+/// A number as it is written, in a buffer of the caller's.
+pub(crate) fn decimal(number: i64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut start = digits.len();
+    let mut rest = number.unsigned_abs();
+    loop {
+        start -= 1;
+        // A remainder of ten is a digit.
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        start -= 1;
+        digits[start] = b'-';
+    }
+    &digits[start..]
+}
+
 /// What readers are told of a view's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

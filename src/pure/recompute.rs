@@ -34,8 +34,13 @@ pub struct Recompute {
     /// `SELECT grain…, inputs…` of all groups, ordered by grain **values** (null, integers, text by UTF-8
     /// bytes), which is not the order of encoded group keys. Rows of one group lie together.
     pub all_sql: String,
+    /// As `all_sql`, from the grain values in the first parameters to those in the ones that follow, both included.
+    /// `None` where a grain value may be null: null is in no range.
+    pub range_sql: Option<String>,
     /// `FROM … WHERE …` of the rows that the view aggregates; further conditions go behind it.
     pub rows_from: String,
+    /// Quoted names of the grain, for [`Recompute::walk_sql`].
+    grain: Vec<String>,
     /// One a measure, with columns as positions in `inputs`.
     aggregates: Vec<Aggregate>,
     minimum_group_lines: u64,
@@ -75,15 +80,56 @@ impl Recompute {
             })
             .collect();
         let all: Vec<String> = grain_names.iter().chain(&input_names).cloned().collect();
+        let nullable = view.grain.iter().any(|dimension| dimension.nullable);
+        let range_sql = (!nullable && !view.grain.is_empty()).then(|| {
+            let (names, count) = (grain_names.join(", "), grain_names.len());
+            let parameters = |first: usize| -> String {
+                (first..first + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
+            };
+            format!(
+                "SELECT {} {from} AND ({names}) >= ({}) AND ({names}) <= ({}) ORDER BY {names}",
+                all.join(", "),
+                parameters(1),
+                parameters(count + 1)
+            )
+        });
         Recompute {
+            range_sql,
             index_sql: format!("CREATE INDEX IF NOT EXISTS {index} {index_body}"),
             group_sql: format!("SELECT {selected} {from}{group}"),
             all_sql: format!("SELECT {} {from} ORDER BY {}", all.join(", "), grain_names.join(", ")),
             rows_from: from,
+            grain: grain_names,
             inputs,
             aggregates,
             minimum_group_lines: view.minimum_group_lines(),
         }
+    }
+}
+
+impl Recompute {
+    /// `SELECT DISTINCT grain…` in the order of grain values: those whose first `equal` values are the parameters
+    /// from 1 on and whose next one is greater than the parameter after them (`after_null`: is anything but null).
+    /// The parameter after those is the most to return. `None` walks from the start, with the limit alone.
+    pub fn walk_sql(&self, from: Option<(usize, bool)>) -> String {
+        let (names, source) = (&self.grain, &self.rows_from);
+        let mut condition = String::new();
+        let mut parameters = 0;
+        if let Some((equal, after_null)) = from {
+            for name in &names[..equal] {
+                parameters += 1;
+                condition.push_str(&format!(" AND {name} IS ?{parameters}"));
+            }
+            match after_null {
+                true => condition.push_str(&format!(" AND {} IS NOT NULL", names[equal])),
+                false => {
+                    parameters += 1;
+                    condition.push_str(&format!(" AND {} > ?{parameters}", names[equal]));
+                }
+            }
+        }
+        let list = names.join(", ");
+        format!("SELECT DISTINCT {list} {source}{condition} ORDER BY {list} LIMIT ?{}", parameters + 1)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Orders the changes of one table: source epoch, position in the source's log, row within that position.
-/// The native format fills `position` alone.
+/// Orders the changes of one table: source epoch, position in the source's log, row within that position. What each
+/// part holds is the format's to say; the native format fills `position` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seq {
     pub epoch: u32,
     pub position: u64,
-    pub row: u32,
+    pub row: u64,
 }
 
 impl Seq {
@@ -55,6 +55,18 @@ impl std::str::FromStr for Seq {
             }
             _ => Ok(Seq::at(text.parse()?)),
         }
+    }
+}
+
+impl serde::Serialize for Seq {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Seq {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        <String as serde::Deserialize>::deserialize(input)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -80,7 +80,7 @@ fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
         assert_eq!(items, [Item::End { slot: 0, next_offset: 0 }]);
         let producer = cluster.producer();
         let mut slowest = Duration::ZERO;
-        for round in 0..20 {
+        for round in 0..6 {
             producer.send(&topic, Some(0), None, Some(b"x")).unwrap();
             producer.flush(PATIENCE).unwrap();
             let asked = Instant::now();
@@ -152,6 +152,27 @@ fn a_new_assignment_replaces_the_old_one_and_reads_again() {
         log.assign(&[]).unwrap();
         let mut none = Vec::new();
         assert_eq!(poll_into(&mut log, 10, &mut none).unwrap(), 0);
+    });
+}
+
+/// librdkafka ends the process where a partition is taken back again before it has been stopped.
+#[test]
+fn assignments_that_follow_each_other_at_once_end_nothing() {
+    on_each(|cluster| {
+        let topic = cluster.topic("quickly", 3);
+        for partition in 0..3 {
+            send(cluster, &topic, partition, numbered(0, 200));
+        }
+        for round in 0..6 {
+            let mut log = cluster.log(&[&topic]);
+            for from in 0..4 {
+                let all: Vec<_> = (0..3).map(|partition| (at(&topic, partition), from)).collect();
+                log.assign(&all).unwrap();
+                if round % 2 == 0 {
+                    read_until(&mut log, &mut Vec::new(), |items| !items.is_empty());
+                }
+            }
+        }
     });
 }
 

@@ -213,9 +213,9 @@ pub fn strays(store: &mut dyn ViewStore) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = 0;
     loop {
-        let (next, mut some) = store.scan_strays(VIEW, cursor).unwrap();
-        found.append(&mut some);
-        cursor = next;
+        let mut scan = store.scan_strays(VIEW, cursor).unwrap();
+        found.append(&mut scan.strays);
+        cursor = scan.next;
         if cursor == 0 {
             found.sort();
             return found;

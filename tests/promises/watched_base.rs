@@ -71,6 +71,7 @@ impl BaseWriter for WatchedBase<'_> {
         stored(table: usize, key: &[&Value]) -> Option<Stored>;
         mark(view: usize, key: &GroupKey) -> ();
         mark_all(table: usize) -> ();
+        truncate(table: usize, below: Seq) -> ();
         is_empty(table: usize) -> bool;
         append_change(change: &Change<'_>) -> ();
         save_partition(partition: &PartitionState) -> i64;

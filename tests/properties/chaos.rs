@@ -23,7 +23,7 @@ use crate::support::world::{BEAT_MS, Running, Sizes, TAKEOVER_MS, World};
 
 /// What happens next; nodes are maintainers by number.
 #[derive(Clone, Debug)]
-enum Act {
+pub enum Act {
     Append(usize),
     Ingest(usize),
     Step(usize),
@@ -43,7 +43,7 @@ enum Act {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Damage {
+pub enum Damage {
     DeleteRow,
     DeleteIndexEntry,
     AddStray,
@@ -53,7 +53,7 @@ enum Damage {
     ChangeAllBut,
 }
 
-fn acts(nodes: usize) -> impl Strategy<Value = Vec<Act>> {
+pub fn acts(nodes: usize) -> impl Strategy<Value = Vec<Act>> {
     let fault = prop_oneof![Just(Fault::BeforeEffect), Just(Fault::AfterEffect), Just(Fault::Late)];
     let damage = prop_oneof![
         Just(Damage::DeleteRow),
@@ -91,6 +91,8 @@ pub trait Node {
     fn step(&mut self) -> PortResult<Step>;
     fn step_busy(&mut self, feed_and_note: &mut (dyn FnMut(Option<Applied>) + Send)) -> PortResult<Step>;
     fn head(&mut self) -> Head;
+    /// An operator makes this generation the live one, after those named.
+    fn activate(&mut self, activation: u64, replaces: &[&str]);
 }
 
 impl Node for Running<'_> {
@@ -112,6 +114,10 @@ impl Node for Running<'_> {
 
     fn head(&mut self) -> Head {
         Running::head(self)
+    }
+
+    fn activate(&mut self, activation: u64, replaces: &[&str]) {
+        Running::activate(self, activation, replaces);
     }
 }
 
@@ -138,6 +144,9 @@ pub struct Watch<'a> {
     beat_since_ms: u64,
     /// The beats that each node has met, with their numbers when it first did.
     sightings: BTreeMap<(usize, String), u64>,
+    /// Where the nodes are generations: the one that an operator has chosen.
+    pub live: Option<usize>,
+    pub activations: u64,
     /// Counted, so that a test knows that it tests something.
     pub takeovers: usize,
 }
@@ -159,6 +168,8 @@ impl<'a> Watch<'a> {
             beats: 0,
             beat_since_ms: 0,
             sightings: BTreeMap::new(),
+            live: None,
+            activations: 0,
             takeovers: 0,
         }
     }
@@ -231,7 +242,9 @@ impl<'a> Watch<'a> {
         let stands_ms = self.world.clock.monotonic_ms() - self.beat_since_ms;
         let shown = self.world.store.meta(OBJECT).remove("nonce").unwrap_or_default();
         if let Err(error) = step(self) {
-            assert!(error.is_transient(), "{error}");
+            // One that an operator has set aside finds another generation shown, and ends.
+            let set_aside = self.live.is_some_and(|live| live != node);
+            assert!(error.is_transient() || set_aside, "{error}");
         }
         if !self.see_beat() {
             self.sightings.entry((node, before.0)).or_insert(before.1);
@@ -241,7 +254,9 @@ impl<'a> Watch<'a> {
         let ours = self.lineages.get(&shown) == Some(&node);
         // A failover may show a beat once more that the standby has met before.
         let again = *self.sightings.entry((node, before.0)).or_insert(before.1) != before.1;
-        if self.owner.is_some_and(|owner| owner != node) && !ours && !again {
+        // The one that was chosen waits for nobody that was set aside.
+        let chosen = self.live == Some(node);
+        if self.owner.is_some_and(|owner| owner != node) && !ours && !again && !chosen {
             assert!(stands_ms >= TAKEOVER_MS, "P7: took over from a publisher that lives");
             self.takeovers += 1;
         }
@@ -269,7 +284,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The store went back or lost everything: whoever finds nothing, or its own, may publish at once.
-    fn forget_owner(&mut self) {
+    pub fn forget_owner(&mut self) {
         self.owner = None;
         self.see_beat();
     }
@@ -292,7 +307,7 @@ impl<'a> Watch<'a> {
         self.damaged = true;
     }
 
-    fn act(&mut self, act: &Act, nodes: &mut [&mut dyn Node]) {
+    pub fn act(&mut self, act: &Act, nodes: &mut [&mut dyn Node]) {
         let store = &self.world.store;
         match act {
             Act::Append(count) => self.append(*count),
@@ -341,7 +356,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Faults end; what a sweep would not be told of is made known to it.
-    fn end_faults(&mut self) {
+    pub fn end_faults(&mut self) {
         let store = &self.world.store;
         store.set_reachable(true);
         store.deliver_late();
@@ -367,7 +382,9 @@ impl<'a> Watch<'a> {
         for _ in 0..16 {
             self.world.clock.advance(BEAT_MS);
             for (node, running) in nodes.iter_mut().enumerate() {
-                self.step(node, &mut **running);
+                if self.live.is_none_or(|live| live == node) {
+                    self.step(node, &mut **running);
+                }
             }
         }
         // Both bases hold the same facts, so whoever publishes shows the same.
@@ -388,7 +405,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn sizes() -> impl Strategy<Value = Sizes> {
+pub fn sizes() -> impl Strategy<Value = Sizes> {
     let history = prop_oneof![Just(0), Just(4), Just(1_000_000)];
     (1..9_usize, history).prop_map(|(batch_records_max, history_changes_max)| Sizes {
         batch_records_max,

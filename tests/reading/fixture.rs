@@ -47,7 +47,9 @@ fn meta_at(catalog: &Catalog, commit: u64, watermark: u64) -> Vec<(&'static str,
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now_ms = i64::try_from(now).unwrap();
     let ages = Ages { now_ms, refreshed_ms: Some(now_ms), confirmed_ms: Some(now_ms) };
-    meta::finished(catalog, 0, &head, &ages)
+    let mut fields = meta::finished(catalog, 0, &head, &ages);
+    fields.push((meta::ACTIVATION, "1".to_owned()));
+    fields
 }
 
 /// A server with a day of many groups, and a day of few: odd keys, a value that overflowed, a group that left.

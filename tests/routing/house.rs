@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use driftless::config::{Config, Overrides, catalog_of};
+use driftless::config::{Config, ContractText, Overrides, catalog_of};
 use driftless::io::redis::{PrivateRedis, RedisStore};
 use driftless::io::sqlite::SqliteReader;
 use driftless::pipeline::publish::Step;
@@ -75,7 +75,8 @@ impl House {
     pub fn new(contract: &str, events: &[Value]) -> Self {
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("config/driftless.toml");
         let config = Config::load(Some(&file), &Overrides::default()).expect("the shipped configuration");
-        let catalog = catalog_of(&config, contract, "t.json").expect("a contract");
+        let text = ContractText { text: contract.to_owned(), place: "t.json".to_owned() };
+        let catalog = catalog_of(&config, &[text]).expect("a contract");
         let world = World::with_catalog(std::sync::Arc::new(catalog), 1);
         let house = House { world, server: redis_server::start_with(&[]) };
         house.append(events);

@@ -2,7 +2,7 @@
 //! read.
 
 use driftless::pipeline::route::{Ports, RouteSettings, answer};
-use driftless::ports::{Meta, PortResult, RangeRead, StoredFields, ViewStore};
+use driftless::ports::{KeyScan, Meta, Outline, PortResult, RangeRead, StoredFields, StoredGroup, ViewStore};
 use driftless::pure::group_key::GroupKey;
 use driftless::pure::publish::{Publish, PublishReply};
 use driftless::pure::route::{Code, Route};
@@ -87,7 +87,15 @@ impl ViewStore for Moving<'_> {
         self.store.read_rows(object, keys)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.store.read_groups(object, keys)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.store.read_outline(object)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         self.store.scan_strays(object, cursor)
     }
 }

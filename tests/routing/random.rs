@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use driftless::config::{Config, Overrides, catalog_of};
+use driftless::config::{Config, ContractText, Overrides, catalog_of};
 use driftless::pipeline::route::{Answer, Ports, answer};
 use driftless::ports::Clock;
 use driftless::pure::base::{Action, ReconcileRun, ReconcileVerdict};
@@ -302,7 +302,8 @@ fn numbers(measures: &[(&str, &str)], rows: &[&Row]) -> Vec<String> {
 
 fn world(drawn: &Drawn, rows: &[Row]) -> World {
     let config = Config::parse(CONFIGURATION, "t.toml".into(), ".".into(), &Overrides::default());
-    let catalog = catalog_of(&config.expect("a configuration"), &contract(drawn).to_string(), "t.json");
+    let text = ContractText { text: contract(drawn).to_string(), place: "t.json".to_owned() };
+    let catalog = catalog_of(&config.expect("a configuration"), &[text]);
     let world = World::with_catalog(Arc::new(catalog.expect("a contract")), 1);
     for (row, seq) in rows.iter().zip(1_i64..) {
         let mut fields = json!(row);

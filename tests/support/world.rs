@@ -11,11 +11,12 @@ use driftless::io::sqlite::{BaseSettings, RequestBox, SqliteReader, SqliteWriter
 use driftless::io::twin::log::TwinLog;
 use driftless::io::twin::view_store::TwinStore;
 use driftless::pipeline::ingest::{Applied, Ingest, Probe};
-use driftless::pipeline::publish::{PublishSettings, Publisher, Step};
+use driftless::pipeline::publish::{PublishSettings, Publisher, Step, Succession};
 use driftless::pipeline::read::{Item, ReadSettings, Reader, plan_start};
 use driftless::pipeline::requests;
 use driftless::ports::{
-    BaseReader, BaseWriter, Clock, Log, Meta, PortResult, RangeRead, StoredFields, ViewStore,
+    BaseReader, BaseWriter, Clock, KeyScan, Log, Meta, Outline, PortResult, RangeRead, StoredFields,
+    StoredGroup, ViewStore,
 };
 use driftless::pure::base::{Action, Counts, Head, Letter};
 use driftless::pure::catalog::Catalog;
@@ -53,6 +54,8 @@ pub struct World {
     pub log: TwinLog,
     pub store: TwinStore,
     pub sizes: Sizes,
+    /// The base `second` is another generation than the first, not a standby.
+    pub second_is_candidate: bool,
     starts: AtomicU64,
 }
 
@@ -77,6 +80,7 @@ impl World {
             log,
             store: TwinStore::new(),
             sizes: Sizes::default(),
+            second_is_candidate: false,
             starts: AtomicU64::new(1),
         }
     }
@@ -89,7 +93,7 @@ impl World {
     pub fn base_settings(&self, name: &str) -> BaseSettings {
         BaseSettings {
             path: self.base_path(name),
-            generation: "1".to_owned(),
+            generation: if self.second_is_candidate && name == "second" { "2" } else { "1" }.to_owned(),
             synchronous_full: false,
             cache_kib: 1_024,
             history_changes_max: self.sizes.history_changes_max,
@@ -129,6 +133,7 @@ impl World {
         let read = ReadSettings {
             batch_records_max: self.sizes.batch_records_max,
             partition_refresh: Duration::ZERO,
+            through: None,
         };
         let reader = Reader::start(&mut log, catalog.clone(), &planned, floors, read)?;
         let ingest = Ingest::open(&mut writer, catalog.clone(), self.clock.clone(), &planned)?;
@@ -139,6 +144,7 @@ impl World {
             takeover_ms: TAKEOVER_MS,
         };
         let publisher = Publisher::new(catalog, 0, self.clock.clone(), settings, random);
+        let publish_settings = settings;
         Ok(body(&mut Running {
             world: self,
             ingest,
@@ -146,6 +152,7 @@ impl World {
             base,
             requests,
             publisher,
+            publish_settings,
             store: self.store.clone(),
         }))
     }
@@ -205,6 +212,8 @@ fn json(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Value> {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => number.into(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        // A sequence of several parts.
+        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         other => panic!("no column of the example holds {other:?}"),
     })
 }
@@ -224,10 +233,21 @@ pub struct Running<'a> {
     pub base: SqliteReader,
     pub requests: RequestBox,
     pub publisher: Publisher,
+    publish_settings: PublishSettings,
     pub store: TwinStore,
 }
 
 impl Running<'_> {
+    /// An operator activates this generation: a new publisher, which may replace the others' publication.
+    pub fn activate(&mut self, activation: u64, replaces: &[&str]) {
+        let random = self.world.starts.fetch_add(1, Ordering::Relaxed);
+        let replaces = replaces.iter().map(|name| (*name).to_owned()).collect();
+        let succession = Succession { activation, replaces, ..Succession::default() };
+        let (catalog, clock) = (self.world.catalog.clone(), self.world.clock.clone());
+        self.publisher =
+            Publisher::new(catalog, 0, clock, self.publish_settings, random).with_succession(succession);
+    }
+
     /// Reads one batch; empty where the log has nothing more.
     pub fn poll(&mut self) -> Vec<Item> {
         self.reader.poll(Duration::ZERO).expect("a reachable log")
@@ -375,7 +395,15 @@ impl ViewStore for Busy<'_> {
         self.next().read_rows(object, keys)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.next().read_groups(object, keys)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.next().read_outline(object)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
         self.next().scan_strays(object, cursor)
     }
 }

@@ -38,6 +38,10 @@ impl Log for MemoryLog<'_> {
         Ok(Bounds { low: 0, high: i64::MAX })
     }
 
+    fn offset_at(&mut self, _partition: &TopicPartition, _timestamp_ms: i64) -> PortResult<Option<i64>> {
+        Ok(None)
+    }
+
     fn assign(&mut self, _from: &[(TopicPartition, i64)]) -> PortResult<()> {
         Ok(())
     }
@@ -57,6 +61,7 @@ impl Log for MemoryLog<'_> {
                 timestamp_ms: None,
                 key: Some(key.as_bytes()),
                 value: Some(json.as_bytes()),
+                headers: &[],
             }));
             self.next[slot] += 1;
             count += 1;

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::pure::event::{Decoded, Image};
-use crate::pure::native::{NativeDecoder, Order};
+use crate::pure::formats::native::{NativeDecoder, Order};
 use crate::pure::value::Value;
 
 /// Everything happens often, with few lines to correct and few products.

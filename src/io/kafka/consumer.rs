@@ -113,7 +113,22 @@ impl KafkaLog {
         }
     }
 
+    /// Every assignment gets a client of its own. librdkafka ends the process by an assertion where a partition is
+    /// taken back a second time while it is still being stopped from the first, and tells nobody when it has stopped.
+    fn renew_client(&mut self) -> PortResult<()> {
+        self.native.clear();
+        let config = properties::consumer_config(&self.settings)?;
+        self.native = NativeConsumer::open(&config)
+            .map_err(|error| properties::refused(&self.settings, "consumer", &error))?;
+        self.places = Places::default();
+        self.topics_asked_at = None;
+        Ok(())
+    }
+
     fn assign_from_slots(&mut self) -> PortResult<()> {
+        if self.native.has_assigned() {
+            self.renew_client()?;
+        }
         let from: Vec<_> = self.slots.iter().map(|slot| (slot.place.clone(), slot.next_offset)).collect();
         self.native.assign(&from).map_err(|code| {
             let names: Vec<_> = from.iter().map(|(place, at)| format!("{place}@{at}")).collect();
@@ -129,10 +144,10 @@ impl KafkaLog {
         records_max: usize,
         sink: &mut dyn FnMut(LogItem<'_>),
     ) -> (usize, Option<PortError>) {
-        let mut delivered = 0;
+        let (mut delivered, with_headers) = (0, self.settings.headers);
         while delivered < records_max {
             let (slots, places) = (&mut self.slots, &mut self.places);
-            match self.native.next(|message| see(&message, slots, places, sink)) {
+            match self.native.next(|message| see(&message, slots, places, with_headers, sink)) {
                 None => break,
                 Some(Seen::Nothing) => {}
                 Some(Seen::Delivered) => delivered += 1,
@@ -151,6 +166,7 @@ fn see(
     message: &NativeMessage<'_>,
     slots: &mut [Slot],
     places: &mut Places,
+    with_headers: bool,
     sink: &mut dyn FnMut(LogItem<'_>),
 ) -> Seen {
     let slot = places.find(message, slots);
@@ -171,12 +187,14 @@ fn see(
         return Seen::Delivered;
     }
     slot.next_offset = message.offset + 1;
+    let headers = if with_headers { message.headers() } else { Vec::new() };
     sink(LogItem::Record(RecordRef {
         slot: index,
         offset: message.offset,
         timestamp_ms: message.timestamp_ms(),
         key: message.key,
         value: message.value,
+        headers: &headers,
     }));
     Seen::Delivered
 }
@@ -224,6 +242,20 @@ impl Log for KafkaLog {
                 let what = format!("bounds of {partition} on {}", self.brokers());
                 Err(self.with_cause(trouble::of_client(&error, what)))
             }
+        }
+    }
+
+    fn offset_at(&mut self, partition: &TopicPartition, timestamp_ms: i64) -> PortResult<Option<i64>> {
+        match self.native.offset_at(partition, timestamp_ms, self.settings.request_timeout()) {
+            Ok(offset) => {
+                self.note_success();
+                Ok(offset)
+            }
+            Err(code) => Err(self.with_cause(code.at(format!(
+                "offset of a time in {partition} on {}: {}",
+                self.brokers(),
+                code.text()
+            )))),
         }
     }
 

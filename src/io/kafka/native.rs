@@ -24,6 +24,7 @@ use rdkafka::types::{RDKafkaRespErr, RDKafkaType};
 
 use super::topics::{self, Answer, INVALID, Question, TIMED_OUT, UNKNOWN};
 use super::trouble::{self, Code};
+use crate::pure::formats::Header;
 use crate::pure::seq::TopicPartition;
 
 /// An error that concerns the connection as a whole.
@@ -103,6 +104,30 @@ impl NativeMessage<'_> {
         (at >= 0).then_some(at)
     }
 
+    /// The headers, in their order.
+    pub(super) fn headers(&self) -> Vec<Header> {
+        let mut list = ptr::null_mut();
+        // SAFETY: the message is alive; librdkafka wants it to parse its headers.
+        let code = unsafe { native::rd_kafka_message_headers(self.message, &mut list) };
+        if code as i32 != 0 {
+            return Vec::new();
+        }
+        let mut headers = Vec::new();
+        loop {
+            let (mut name, mut value, mut length) = (ptr::null(), ptr::null(), 0);
+            // SAFETY: the list lives as long as the message; the places for the answer are valid.
+            let code = unsafe {
+                native::rd_kafka_header_get_all(list, headers.len(), &mut name, &mut value, &mut length)
+            };
+            if code as i32 != 0 || name.is_null() {
+                return headers;
+            }
+            // SAFETY: a name is a C string, a value `length` bytes; both live as long as the list.
+            let (name, value) = unsafe { (CStr::from_ptr(name), bytes(value, length)) };
+            headers.push(Header { name: name.to_string_lossy().into(), value: value.map(Into::into) });
+        }
+    }
+
     pub(super) fn topic_name(&self) -> Option<&str> {
         if self.message.rkt.is_null() {
             return None;
@@ -127,6 +152,8 @@ pub(super) struct NativeConsumer {
     at: usize,
     queue: NonNull<native::rd_kafka_queue_t>,
     question: Option<Question>,
+    /// Partitions were assigned once; see [`has_assigned`](NativeConsumer::has_assigned).
+    has_assigned: bool,
     client: Client<Witness>,
 }
 
@@ -150,7 +177,7 @@ impl NativeConsumer {
         let queue = unsafe { native::rd_kafka_queue_get_consumer(client.native_ptr()) };
         let queue = NonNull::new(queue)
             .ok_or_else(|| KafkaError::ClientCreation("no consumer queue: group.id is empty".into()))?;
-        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, question: None, client })
+        Ok(NativeConsumer { batch: Vec::new(), at: 0, queue, question: None, has_assigned: false, client })
     }
 
     pub(super) fn client(&self) -> &Client<Witness> {
@@ -167,9 +194,15 @@ impl NativeConsumer {
     /// Reads these partitions from these offsets and nothing else. What was read ahead is dropped.
     pub(super) fn assign(&mut self, from: &[(TopicPartition, i64)]) -> Result<(), Code> {
         let list = partition_list(from)?;
+        self.has_assigned |= !from.is_empty();
         // SAFETY: client and list are alive; the list is copied.
         let code = unsafe { native::rd_kafka_assign(self.client.native_ptr(), list.ptr()) };
         done(code)
+    }
+
+    /// Whether partitions have been assigned since the client was made, taken back or not.
+    pub(super) fn has_assigned(&self) -> bool {
+        self.has_assigned
     }
 
     pub(super) fn commit_without_waiting(&self, next: &[(TopicPartition, i64)]) -> Result<(), Code> {
@@ -177,6 +210,26 @@ impl NativeConsumer {
         // SAFETY: client and list are alive; the list is copied.
         let code = unsafe { native::rd_kafka_commit(self.client.native_ptr(), list.ptr(), 1) };
         done(code)
+    }
+
+    /// The first offset of a record that is not older than `timestamp_ms`; `None` where all are.
+    pub(super) fn offset_at(
+        &self,
+        place: &TopicPartition,
+        timestamp_ms: i64,
+        wait: Duration,
+    ) -> Result<Option<i64>, Code> {
+        let list = partition_list(&[(place.clone(), timestamp_ms)])?;
+        let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: client and list are alive; the answer is written into the list.
+        let code =
+            unsafe { native::rd_kafka_offsets_for_times(self.client.native_ptr(), list.ptr(), wait_ms) };
+        done(code)?;
+        let answered = list.elements().first().map(|element| element.offset());
+        Ok(answered.and_then(|offset| match offset {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        }))
     }
 
     /// Forgets the messages that have not been passed over.

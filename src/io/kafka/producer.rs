@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
+use rdkafka::message::{Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 
 use super::properties::{self, KafkaSettings};
 use super::trouble;
 use crate::ports::{PortError, PortResult};
+use crate::pure::formats::Header;
 
 /// How records are gathered and how many may be under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,25 @@ impl KafkaProducer {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> PortResult<()> {
+        self.send_with_headers(topic, partition, key, value, &[])
+    }
+
+    /// As [`send`](Self::send), with headers.
+    pub fn send_with_headers(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[Header],
+    ) -> PortResult<()> {
         let mut record = BaseRecord::<[u8], [u8]>::to(topic);
+        if !headers.is_empty() {
+            let none = OwnedHeaders::new_with_capacity(headers.len());
+            record.headers = Some(headers.iter().fold(none, |list, header| {
+                list.insert(rdkafka::message::Header { key: &header.name, value: header.value.as_deref() })
+            }));
+        }
         record.partition = partition;
         record.key = key;
         record.payload = value;

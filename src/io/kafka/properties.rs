@@ -33,6 +33,8 @@ pub struct KafkaSettings {
     /// How often it is asked whether a topic is still the same one, and not another of its name. 0 never asks,
     /// for brokers that cannot tell.
     pub topic_check_ms: u32,
+    /// Hand out the headers of records, which costs a little each.
+    pub headers: bool,
 }
 
 impl KafkaSettings {
@@ -48,6 +50,7 @@ impl KafkaSettings {
             request_timeout_ms: 10_000,
             trouble_repeat_ms: 5_000,
             topic_check_ms: 5_000,
+            headers: false,
         }
     }
 

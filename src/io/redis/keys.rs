@@ -65,16 +65,26 @@ impl ViewKeys {
 
     /// A pattern for `SCAN` that matches the rows of this view and nothing else.
     pub fn rows_pattern(&self) -> String {
-        let mut pattern = String::with_capacity(self.row_prefix.len() + 8);
-        for character in self.row_prefix.chars() {
-            if matches!(character, '*' | '?' | '[' | ']' | '^' | '\\') {
-                pattern.push('\\');
-            }
-            pattern.push(character);
-        }
-        pattern.push('*');
-        pattern
+        literally(&self.row_prefix)
     }
+
+    /// A pattern for `SCAN` that matches every key whose name begins with this view's.
+    pub fn pattern(&self) -> String {
+        literally(&self.meta)
+    }
+}
+
+/// The pattern of all that begins with this text.
+fn literally(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '^' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('*');
+    pattern
 }
 
 #[cfg(test)]

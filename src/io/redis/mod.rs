@@ -18,6 +18,7 @@ mod publish;
 mod remove;
 mod script;
 mod store;
+mod survey;
 mod trouble;
 mod values;
 

@@ -7,16 +7,16 @@ use super::keys::{KeySpace, ViewKeys};
 use super::probe::{self, StoreFacts};
 use super::publish::{Damage, check, parse_reply, write_arguments};
 use super::trouble::{from_redis, unexpected_reply};
-use super::values::{fields, lossy, row_fields, sequence, text};
-use super::{RedisSettings, script};
-use crate::ports::{Meta, PortError, PortResult, RangeRead, StoredFields, ViewStore};
+use super::values::{fields, row_fields, sequence, text};
+use super::{RedisSettings, script, survey};
+use crate::ports::{
+    KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup, ViewStore,
+};
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::{Publish, PublishReply};
 
 /// Most entries of a [`ViewStore::read_range`], as `read.lua` has it.
 const RANGE_LIMIT_MAX: usize = 1_000;
-/// Keys that one step of a scan looks at, about.
-const SCAN_COUNT: usize = 1_000;
 
 /// One client of one Redis server, for one thread.
 ///
@@ -150,59 +150,28 @@ impl ViewStore for RedisStore {
         self.understood("reading rows", &keys.meta, read)
     }
 
-    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, group_keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
         let keys = self.key_space.view(object)?;
-        self.call("scanning for stray rows", &keys.meta, |connection| {
-            let (next, found): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
-                .arg(cursor)
-                .arg("MATCH")
-                .arg(keys.rows_pattern())
-                .arg("COUNT")
-                .arg(SCAN_COUNT)
-                .query(connection)?;
-            let suspects = without_entry(connection, &keys, found, false)?;
-            // A row may have come or gone with its entry between the two commands: the few suspects are
-            // looked at once more, row and entry in one step.
-            let strays = without_entry(connection, &keys, suspects, true)?;
-            let members = strays.iter().filter_map(|row| keys.group_of(row));
-            Ok((next, members.map(|member| lossy(member.to_vec())).collect()))
-        })
+        let read = self
+            .call("reading groups", &keys.meta, |connection| survey::groups(connection, &keys, group_keys))?;
+        self.understood("reading groups", &keys.meta, read)
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        let keys = self.key_space.view(object)?;
+        let read = self.call("reading the view's own keys", &keys.meta, |connection| {
+            survey::outline(connection, &keys)
+        })?;
+        self.understood("reading the view's own keys", &keys.meta, read)
+    }
+
+    fn scan_strays(&mut self, object: &str, cursor: u64) -> PortResult<KeyScan> {
+        let keys = self.key_space.view(object)?;
+        self.call("scanning for stray keys", &keys.meta, |connection| survey::scan(connection, &keys, cursor))
     }
 }
 
-/// The row keys that have no index entry; with `existing`, of those that exist at that moment.
-fn without_entry(
-    connection: &mut Connection,
-    keys: &ViewKeys,
-    rows: Vec<Vec<u8>>,
-    existing: bool,
-) -> RedisResult<Vec<Vec<u8>>> {
-    let members: Vec<&[u8]> = rows.iter().filter_map(|row| keys.group_of(row)).collect();
-    if members.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut pipeline = redis::pipe();
-    pipeline.atomic().cmd("ZMSCORE").arg(&keys.index).arg(&members);
-    if existing {
-        for row in &rows {
-            pipeline.cmd("EXISTS").arg(row);
-        }
-    }
-    let mut replies: Vec<Value> = pipeline.query(connection)?;
-    let exist = replies.split_off(1.min(replies.len()));
-    let scores = replies.pop().and_then(sequence).unwrap_or_default();
-    Ok(rows
-        .iter()
-        .zip(scores)
-        .enumerate()
-        .filter(|(at, (_, score))| {
-            *score == Value::Nil && (!existing || exist.get(*at) == Some(&Value::Int(1)))
-        })
-        .map(|(_, (row, _))| row.clone())
-        .collect())
-}
-
-fn first_error_but_wrong_type(rows: &[Value]) -> RedisResult<()> {
+pub(super) fn first_error_but_wrong_type(rows: &[Value]) -> RedisResult<()> {
     for row in rows {
         if let Value::ServerError(error) = row
             && error.code() != "WRONGTYPE"

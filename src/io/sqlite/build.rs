@@ -57,7 +57,7 @@ impl SqliteWriter {
                         "view {} has definition {}, the base was built with {stored}",
                         view.object, view.definition_hash
                     ))
-                    .with_hint("a changed definition is a new generation: name a new file in base.path and a new base.generation, and replay the log into it, or give the changed view a new object name"));
+                    .with_hint("a changed definition is a new generation: driftless generations build --contract FILE builds it from this base's rows; or give the changed view a new object name"));
                 }
                 None => {
                     self.build_view(catalog, index)?;

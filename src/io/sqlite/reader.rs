@@ -1,36 +1,40 @@
 //! Snapshots of a base: what publisher, commands and reconciler look at. Never changes anything.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::records::LetterFilter;
+use super::records::{LetterFilter, PassOnRecord};
 use super::schema::check_version;
-use super::{BaseSettings, Doing, connect, records};
-use crate::ports::{BaseReader, Lineage, PortError, PortResult, Snapshot};
-use crate::pure::base::{Head, Letter, Position};
-use crate::pure::catalog::{Catalog, CatalogView};
+use super::statements::TableStatements;
+use super::{BaseSettings, Doing, connect, head, records};
+use crate::ports::{BaseReader, Lineage, Marked, PortError, PortResult, Snapshot};
+use crate::pure::apply::Stored;
+use crate::pure::base::{Head, Letter};
+use crate::pure::catalog::Catalog;
 use crate::pure::group_key::GroupKey;
+use crate::pure::meta::Fingerprint;
 use crate::pure::publish::GroupValue;
 use crate::pure::query::Selection;
-use crate::pure::recompute::Accumulator;
 use crate::pure::schema::ColumnType;
-use crate::pure::seq::{Commit, TopicPartition};
+use crate::pure::seq::{Commit, Seq};
 use crate::pure::value::Value;
 
 /// A read-only connection to a base.
 pub struct SqliteReader {
-    connection: Connection,
+    pub(super) connection: Connection,
     table_ids: Vec<i64>,
-    views: Vec<ReadView>,
+    pub(super) tables: Vec<TableStatements>,
+    pub(super) views: Vec<ReadView>,
 }
 
-struct ReadView {
-    id: i64,
-    grain: Vec<ColumnType>,
-    entry: CatalogView,
-    /// Reused for every group: one allocation of its tables.
-    inputs: Vec<Value>,
+pub(super) struct ReadView {
+    pub(super) id: i64,
+    pub(super) grain: Vec<ColumnType>,
+    pub(super) entry: crate::pure::catalog::CatalogView,
+    /// Reused for every row: one allocation.
+    pub(super) inputs: Vec<Value>,
 }
 
 /// What is told of a base as a whole.
@@ -55,7 +59,12 @@ impl SqliteReader {
         let connection = connect(settings, flags)?;
         connection.pragma_update(None, "query_only", true).doing("base: open for reading")?;
         check_version(&connection)?;
-        let mut reader = SqliteReader { connection, table_ids: Vec::new(), views: Vec::new() };
+        let mut reader = SqliteReader {
+            connection,
+            table_ids: Vec::new(),
+            tables: catalog.tables.iter().map(|table| TableStatements::new(table.shape.clone())).collect(),
+            views: Vec::new(),
+        };
         reader.look_up(catalog)?;
         Ok(reader)
     }
@@ -102,18 +111,6 @@ impl SqliteReader {
         Ok(())
     }
 
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
-    pub(super) fn view_id(&self, view: usize) -> i64 {
-        self.views[view].id
-    }
-
-    pub(super) fn entry(&self, view: usize) -> &CatalogView {
-        &self.views[view].entry
-    }
-
     /// Facts about the file for people.
     pub fn facts(&self) -> PortResult<BaseFacts> {
         let doing = "base: read facts";
@@ -136,10 +133,87 @@ impl SqliteReader {
         records::letters(&self.connection, &filter)
     }
 
+    /// What SQLite finds wrong with the file; nothing where it is sound.
+    pub fn integrity_faults(&self) -> PortResult<Vec<String>> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            self.connection.prepare("PRAGMA quick_check(10)")?.query_map([], |row| row.get(0))?.collect()
+        };
+        let mut found = read().doing("base: check the file")?;
+        found.retain(|line| line != "ok");
+        Ok(found)
+    }
+
+    /// The first offset of each partition whose change has at least this sequence, by `topic:partition`. `None` where
+    /// the history may have forgotten some.
+    pub fn offsets_from_seq(&self, seq: Seq) -> PortResult<Option<BTreeMap<String, i64>>> {
+        let read = || -> rusqlite::Result<Option<BTreeMap<String, i64>>> {
+            let pruned: bool = self.connection.query_row(
+                "SELECT coalesce(min(change_id), 1) > 1 FROM driftless_changes",
+                [],
+                |row| row.get(0),
+            )?;
+            let mut statement = self.connection.prepare(
+                "SELECT topic || ':' || partition,
+                   (SELECT min(offset) FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq >= ?1),
+                   EXISTS (SELECT 1 FROM driftless_changes c WHERE c.partition_id = p.partition_id AND seq < ?1)
+                 FROM driftless_partitions p",
+            )?;
+            let mut rows = statement.query([seq])?;
+            let mut found = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                // Where nothing older is remembered, the first one may have been forgotten.
+                if pruned && !row.get::<_, bool>(2)? {
+                    return Ok(None);
+                }
+                if let Some(offset) = row.get::<_, Option<i64>>(1)? {
+                    found.insert(row.get(0)?, offset);
+                }
+            }
+            Ok(Some(found))
+        };
+        read().doing("base: look for a sequence in the history")
+    }
+
+    /// Reconcile passes on record, newest first: of one view, or of all.
+    pub fn reconciles(&self, object: Option<&str>, limit: usize) -> PortResult<Vec<PassOnRecord>> {
+        records::reconciles(&self.connection, object, limit)
+    }
+
     /// The lowest sequence positions that a dense table still misses below what it has seen.
     pub fn runs(&self, table: usize) -> PortResult<Vec<crate::pure::watermark::Run>> {
         records::runs(&self.connection, self.table_ids[table])
     }
+}
+
+/// A view as a base was built with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltView {
+    pub definition_hash: String,
+    /// The contract document.
+    pub document: String,
+}
+
+/// The views that a base was built with; none where there is no base yet.
+pub fn built_views(path: &std::path::Path) -> PortResult<BTreeMap<String, BuiltView>> {
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).doing(&format!("base {}", path.display()))?;
+    connection.busy_timeout(std::time::Duration::from_secs(5)).doing("base: open")?;
+    if super::schema::is_empty(&connection)? {
+        return Ok(BTreeMap::new());
+    }
+    check_version(&connection)?;
+    let read = || -> rusqlite::Result<BTreeMap<String, BuiltView>> {
+        connection
+            .prepare("SELECT object, definition_hash, document FROM driftless_views")?
+            .query_map([], |row| {
+                Ok((row.get(0)?, BuiltView { definition_hash: row.get(1)?, document: row.get(2)? }))
+            })?
+            .collect()
+    };
+    read().doing("base: read its views")
 }
 
 fn unknown(kind: &str, name: &str) -> PortError {
@@ -176,88 +250,11 @@ impl Drop for SqliteSnapshot<'_> {
     }
 }
 
-impl SqliteSnapshot<'_> {
-    fn positions(&self) -> PortResult<Vec<Position>> {
-        let read = || -> rusqlite::Result<Vec<Position>> {
-            let mut statement = self.reader.connection.prepare_cached(
-                "SELECT topic, partition, table_id, first_offset, next_offset,
-                   (SELECT min(offset) FROM driftless_dead_letters l WHERE l.partition_id = p.partition_id AND state = 'open'),
-                   applied, duplicate, stale, expired, control, dead_letter, below_watermark
-                 FROM driftless_partitions p ORDER BY topic, partition",
-            )?;
-            let mut rows = statement.query([])?;
-            let mut positions = Vec::new();
-            while let Some(row) = rows.next()? {
-                let table_id: i64 = row.get(2)?;
-                let Some(table) = self.reader.table_ids.iter().position(|&id| id == table_id) else {
-                    continue;
-                };
-                let next_offset: i64 = row.get(4)?;
-                positions.push(Position {
-                    at: TopicPartition { topic: row.get::<_, String>(0)?.into(), partition: row.get(1)? },
-                    table,
-                    first_offset: row.get(3)?,
-                    next_offset,
-                    settled: row.get::<_, Option<i64>>(5)?.unwrap_or(next_offset),
-                    counts: records::counts(row, 6)?,
-                });
-            }
-            Ok(positions)
-        };
-        read().doing("base: read positions")
-    }
-
-    fn open_letters(&self, table: usize) -> PortResult<u64> {
-        self.reader
-            .connection
-            .prepare_cached(
-                "SELECT count(*) FROM driftless_dead_letters INDEXED BY driftless_dead_letters_open
-                 WHERE state = 'open' AND partition_id IN (SELECT partition_id FROM driftless_partitions WHERE table_id = ?1)",
-            )
-            .and_then(|mut statement| {
-                statement.query_row([self.reader.table_ids[table]], |row| row.get::<_, i64>(0))
-            })
-            .map(|count| count.unsigned_abs())
-            .doing("base: count dead letters")
-    }
-}
-
 impl Snapshot for SqliteSnapshot<'_> {
     fn head(&mut self) -> PortResult<Head> {
-        let connection = &self.reader.connection;
-        let doing = "base: read its head";
-        let commit: Option<i64> = connection
-            .prepare_cached("SELECT max(commit_no) FROM driftless_commits")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .doing(doing)?;
-        let nonce: Option<String> = connection
-            .prepare_cached("SELECT nonce FROM driftless_lineage ORDER BY first_commit DESC LIMIT 1")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
-            .doing(doing)?;
-        let generation: String = connection
-            .prepare_cached("SELECT value FROM driftless_facts WHERE name = 'generation'")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .doing(doing)?;
-        let tables = self.reader.table_ids.len();
-        Ok(Head {
-            commit: Commit(commit.unwrap_or(0) as u64),
-            nonce: nonce.unwrap_or_default(),
-            generation,
-            positions: self.positions()?,
-            tables: self
-                .reader
-                .table_ids
-                .iter()
-                .map(|&id| records::table_state(connection, id))
-                .collect::<PortResult<_>>()?,
-            open_letters: (0..tables).map(|table| self.open_letters(table)).collect::<PortResult<_>>()?,
-            views: self
-                .reader
-                .views
-                .iter()
-                .map(|view| records::view_state(connection, view.id))
-                .collect::<PortResult<_>>()?,
-        })
+        let SqliteReader { connection, table_ids, views, .. } = &*self.reader;
+        let views: Vec<i64> = views.iter().map(|view| view.id).collect();
+        head::read(connection, table_ids, &views)
     }
 
     fn lineage(&mut self, view: usize, commit: Commit, nonce: &str) -> PortResult<Lineage> {
@@ -321,78 +318,50 @@ impl Snapshot for SqliteSnapshot<'_> {
         read().doing("base: read which groups changed")
     }
 
-    fn groups_after(&mut self, view: usize, after: Option<&str>, limit: usize) -> PortResult<Vec<GroupKey>> {
-        let view_id = self.reader.views[view].id;
-        let read = || -> rusqlite::Result<Vec<GroupKey>> {
-            self.reader
-                .connection
-                .prepare_cached(
-                    "SELECT group_key FROM driftless_groups
-                     WHERE view_id = ?1 AND (?2 IS NULL OR group_key > ?2) ORDER BY group_key LIMIT ?3",
-                )?
-                .query_map(params![view_id, after, limit as i64], |row| {
-                    row.get::<_, String>(0).map(GroupKey::from_encoded)
-                })?
-                .collect()
-        };
-        read().doing("base: walk over groups")
+    fn groups_after(&mut self, view: usize, after: Option<&str>, limit: usize) -> PortResult<Vec<Marked>> {
+        self.reader.groups_after(view, after, limit)
+    }
+
+    fn mark(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<Commit>> {
+        self.reader.mark(view, key)
     }
 
     fn recompute(&mut self, view: usize, key: &GroupKey) -> PortResult<Option<GroupValue>> {
-        let ReadView { grain, entry, inputs, .. } = &mut self.reader.views[view];
-        // A key that is none of this view's has no rows.
-        let Some(parts) = key.decode(grain) else {
-            return Ok(None);
-        };
-        let mut read = || -> rusqlite::Result<Option<GroupValue>> {
-            let mut statement = self.reader.connection.prepare_cached(&entry.recompute.group_sql)?;
-            let mut rows = statement.query(rusqlite::params_from_iter(&parts))?;
-            let mut accumulator = Accumulator::new(&entry.recompute);
-            while let Some(row) = rows.next()? {
-                inputs.clear();
-                for column in 0..entry.recompute.inputs.len() {
-                    inputs.push(row.get(column)?);
-                }
-                accumulator.add(inputs);
-            }
-            Ok(accumulator.finish())
-        };
-        read().doing(&format!("base: recompute {}", entry.view.object))
+        self.reader.recompute(view, key)
+    }
+
+    fn recompute_sorted(&mut self, view: usize, keys: &[&str]) -> PortResult<Vec<Option<GroupValue>>> {
+        self.reader.recompute_sorted(view, keys)
+    }
+
+    fn unmarked(
+        &mut self,
+        view: usize,
+        place: &mut Option<Box<[Value]>>,
+        groups: usize,
+    ) -> PortResult<Vec<GroupKey>> {
+        self.reader.unmarked(view, place, groups)
+    }
+
+    fn fingerprint(&mut self, table: usize, commit: Commit) -> PortResult<Option<Fingerprint>> {
+        head::fingerprint(&self.reader.connection, self.reader.table_ids[table], commit)
+    }
+
+    fn row(&mut self, table: usize, key: &[Value]) -> PortResult<Option<Stored>> {
+        self.reader.row(table, key)
+    }
+
+    fn rows_after(
+        &mut self,
+        table: usize,
+        after: Option<&[Value]>,
+        limit: usize,
+    ) -> PortResult<Vec<(Box<[Value]>, Stored)>> {
+        self.reader.rows_after(table, after, limit)
     }
 
     fn each_group(&mut self, view: usize, sink: &mut dyn FnMut(&[Value], &GroupValue)) -> PortResult<()> {
-        let entry = &self.reader.views[view].entry;
-        let grain = entry.view.grain.len();
-        let width = grain + entry.recompute.inputs.len();
-        let mut read = || -> rusqlite::Result<()> {
-            let mut statement = self.reader.connection.prepare_cached(&entry.recompute.all_sql)?;
-            let mut rows = statement.query([])?;
-            let mut group: Option<(Vec<Value>, Accumulator<'_>)> = None;
-            let mut values = Vec::with_capacity(width);
-            while let Some(row) = rows.next()? {
-                values.clear();
-                for column in 0..width {
-                    values.push(row.get::<_, Value>(column)?);
-                }
-                let (key, inputs) = values.split_at(grain);
-                if let Some((open, accumulator)) = &mut group
-                    && open == key
-                {
-                    accumulator.add(inputs);
-                    continue;
-                }
-                let mut accumulator = Accumulator::new(&entry.recompute);
-                accumulator.add(inputs);
-                if let Some((key, done)) = group.replace((key.to_vec(), accumulator)) {
-                    emit(&key, done, sink);
-                }
-            }
-            if let Some((key, done)) = group {
-                emit(&key, done, sink);
-            }
-            Ok(())
-        };
-        read().doing(&format!("base: recompute all of {}", entry.view.object))
+        self.reader.each_group(view, sink)
     }
 
     fn select(
@@ -416,11 +385,5 @@ impl Snapshot for SqliteSnapshot<'_> {
             Ok(())
         };
         read().doing("base: select rows")
-    }
-}
-
-fn emit(key: &[Value], mut group: Accumulator<'_>, sink: &mut dyn FnMut(&[Value], &GroupValue)) {
-    if let Some(value) = group.finish() {
-        sink(key, &value);
     }
 }

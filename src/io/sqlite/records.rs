@@ -6,8 +6,11 @@ use super::writer::SqliteWriter;
 use super::{BaseSettings, Doing, connect};
 use crate::ports::{PortError, PortResult};
 use crate::pure::base::{
-    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, Request, TableState, ViewState,
+    Action, Counts, Letter, LetterState, NewLetter, ReconcileRun, ReconcileVerdict, Request, TableState,
+    ViewState,
 };
+use crate::pure::formats::Header;
+use crate::pure::formats::decimal::{base64, to_base64};
 use crate::pure::group_key::GroupKey;
 use crate::pure::seq::{Seq, TopicPartition};
 use crate::pure::watermark::Run;
@@ -80,6 +83,57 @@ pub(super) fn add_reconcile(
     Ok(writer.connection.last_insert_rowid())
 }
 
+/// A reconcile pass on record.
+#[derive(Clone, Debug)]
+pub struct PassOnRecord {
+    pub id: i64,
+    pub object: String,
+    pub who: String,
+    pub run: ReconcileRun,
+}
+
+impl PassOnRecord {
+    /// The report as it was printed, with its number and who ran it.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({"id": self.id, "view": self.object, "who": self.who,
+            "verdict": self.run.verdict.name(), "whole": self.run.whole, "report": self.run.report})
+    }
+}
+
+/// The newest passes, of one view or of all.
+pub(super) fn reconciles(
+    connection: &Connection,
+    object: Option<&str>,
+    limit: usize,
+) -> PortResult<Vec<PassOnRecord>> {
+    let doing = "base: read reconcile passes";
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT reconcile_id, object, started_ms, ended_ms, version, watermark, verdict, whole, who, report
+             FROM driftless_reconciles WHERE ?1 IS NULL OR object = ?1 ORDER BY reconcile_id DESC LIMIT ?2",
+        )
+        .doing(doing)?;
+    let mut rows = statement.query(params![object, limit as i64]).doing(doing)?;
+    let mut passes = Vec::new();
+    while let Some(row) = rows.next().doing(doing)? {
+        let read = || -> rusqlite::Result<PassOnRecord> {
+            let (verdict, report): (String, String) = (row.get(6)?, row.get(9)?);
+            let run = ReconcileRun {
+                started_ms: row.get(2)?,
+                ended_ms: row.get(3)?,
+                version: row.get::<_, i64>(4)? as u64,
+                watermark: row.get(5)?,
+                verdict: ReconcileVerdict::from_name(&verdict),
+                whole: row.get(7)?,
+                report: serde_json::from_str(&report).unwrap_or_default(),
+            };
+            Ok(PassOnRecord { id: row.get(0)?, object: row.get(1)?, who: row.get(8)?, run })
+        };
+        passes.push(read().doing(doing)?);
+    }
+    Ok(passes)
+}
+
 pub(super) fn count_repair(
     writer: &SqliteWriter,
     object: &str,
@@ -125,8 +179,8 @@ pub(super) fn holds(connection: &Connection, table_id: i64) -> PortResult<Vec<(i
 
 pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i64) -> PortResult<i64> {
     writer.run(
-        "INSERT INTO driftless_dead_letters (partition_id, offset, seq, reason, detail, key, value, state, created_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'open', ?8)",
+        "INSERT INTO driftless_dead_letters (partition_id, offset, seq, reason, detail, key, value, headers, state, created_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9)",
         params![
             letter.partition,
             letter.offset,
@@ -135,11 +189,32 @@ pub(super) fn add_letter(writer: &SqliteWriter, letter: &NewLetter<'_>, at_ms: i
             letter.detail,
             letter.key,
             letter.value,
+            headers_text(letter.headers),
             at_ms
         ],
         "base: keep a dead letter",
     )?;
     Ok(writer.connection.last_insert_rowid())
+}
+
+/// Headers as JSON, `[["name", "base64"]]`; nothing where there are none.
+fn headers_text(headers: &[Header]) -> Option<String> {
+    let pair = |header: &Header| {
+        let value = header.value.as_deref().map(to_base64);
+        serde_json::json!([&*header.name, value])
+    };
+    let list: Vec<serde_json::Value> = headers.iter().map(pair).collect();
+    (!list.is_empty()).then(|| serde_json::Value::Array(list).to_string())
+}
+
+fn headers_of(text: Option<String>) -> Vec<Header> {
+    let pairs: Vec<(String, Option<String>)> =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let header = |(name, value): (String, Option<String>)| Header {
+        name: name.into(),
+        value: value.and_then(|value| base64(&value)).map(Into::into),
+    };
+    pairs.into_iter().map(header).collect()
 }
 
 /// Which dead letters to read.
@@ -157,7 +232,7 @@ pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortRes
         connection
             .prepare_cached(
                 "SELECT letter_id, l.partition_id, topic, partition, l.offset, seq, reason, detail, key, value, state,
-                   created_ms, who, why
+                   created_ms, who, why, headers
                  FROM driftless_dead_letters l JOIN driftless_partitions p ON p.partition_id = l.partition_id
                  WHERE letter_id > ?1 AND (?2 IS NULL OR letter_id = ?2) AND (state = 'open' OR NOT ?3)
                  ORDER BY letter_id LIMIT ?4",
@@ -179,6 +254,7 @@ pub(super) fn letters(connection: &Connection, filter: &LetterFilter) -> PortRes
                         detail: row.get(7)?,
                         key: row.get(8)?,
                         value: row.get(9)?,
+                        headers: headers_of(row.get(14)?),
                         state: match state.as_str() {
                             "open" => LetterState::Open,
                             "waived" => LetterState::Waived,
@@ -250,6 +326,15 @@ impl RequestBox {
             )
             .doing("base: put a request on record")?;
         Ok(self.connection.last_insert_rowid())
+    }
+
+    /// The answer to the request that was put last.
+    pub fn newest_answer(&self) -> PortResult<Option<(bool, serde_json::Value)>> {
+        let newest: Option<i64> = self
+            .connection
+            .query_row("SELECT max(request_id) FROM driftless_requests", [], |row| row.get(0))
+            .doing("base: look for an answer")?;
+        newest.map_or(Ok(None), |request| self.answer(request))
     }
 
     /// The answer, once there is one: whether it was carried out, and what was said.

@@ -19,7 +19,8 @@ CREATE TABLE driftless_facts (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT 
 CREATE TABLE driftless_lineage (
   first_commit INTEGER PRIMARY KEY, nonce TEXT NOT NULL UNIQUE, started_ms INTEGER NOT NULL) STRICT;
 CREATE TABLE driftless_commits (
-  commit_no INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, first_change INTEGER NOT NULL) STRICT;
+  commit_no INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, first_change INTEGER NOT NULL,
+  told BLOB NOT NULL) STRICT;
 CREATE TABLE driftless_tables (
   table_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition TEXT NOT NULL,
   floor ANY, watermark ANY, greatest ANY) STRICT;
@@ -47,7 +48,7 @@ CREATE TABLE driftless_changes (
   partition_id INTEGER, offset INTEGER, seq ANY) STRICT;
 CREATE TABLE driftless_dead_letters (
   letter_id INTEGER PRIMARY KEY, partition_id INTEGER NOT NULL, offset INTEGER NOT NULL, seq ANY,
-  reason TEXT NOT NULL, detail TEXT NOT NULL, key BLOB, value BLOB, state TEXT NOT NULL, hold ANY,
+  reason TEXT NOT NULL, detail TEXT NOT NULL, key BLOB, value BLOB, headers TEXT, state TEXT NOT NULL, hold ANY,
   created_ms INTEGER NOT NULL, resolved_ms INTEGER, who TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX driftless_dead_letters_open ON driftless_dead_letters (partition_id, offset) WHERE state = 'open';
 CREATE TABLE driftless_requests (
@@ -107,7 +108,7 @@ fn check_generation(connection: &Connection, configured: &str) -> PortResult<()>
     .with_hint("name the generation that the file holds, or a new file in base.path for a new generation"))
 }
 
-fn is_empty(connection: &Connection) -> PortResult<bool> {
+pub(super) fn is_empty(connection: &Connection) -> PortResult<bool> {
     connection
         .query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
         .doing("base: look at its tables")
@@ -143,7 +144,7 @@ pub(super) fn ensure_tables(connection: &Connection, catalog: &Catalog) -> PortR
                 return Err(PortError::permanent(format!(
                     "table {name} is configured otherwise than in the base:\n  configured {definition}\n  base       {stored}"
                 ))
-                .with_hint("a changed table is a new generation: name a new file in base.path and a new base.generation, and replay the log into it"));
+                .with_hint("a changed table is another base: name a new file in base.path and another redis.prefix, and read the log into it"));
             }
             None => {
                 connection

@@ -8,10 +8,16 @@ use crate::pure::sql::{quote_identifier, storage_name};
 pub(super) struct TableStatements {
     pub(super) shape: Arc<Table>,
     pub(super) select: String,
+    /// A walk in key order: from the start, and from behind a key.
+    pub(super) select_first: String,
+    pub(super) select_after: String,
     pub(super) insert: String,
     pub(super) update: String,
     pub(super) insert_grave: String,
     pub(super) update_grave: String,
+    /// Graves of all rows below a sequence, which is parameter 4; as a plain one they are below 1 or, where 2 is
+    /// true, all of them; as bytes below 3.
+    pub(super) truncate: String,
 }
 
 impl TableStatements {
@@ -38,8 +44,16 @@ impl TableStatements {
         let nulls: Vec<String> = others.iter().map(|column| format!("{} = NULL, ", name(column))).collect();
         let row_key_match: Vec<String> =
             shape.key.iter().map(|column| format!("{} = ?{}", name(column), column + 1)).collect();
+        let (row, key) = (format!("SELECT _seq, _live, {} FROM {storage}", list(&all)), list(&shape.key));
+        let numbers: Vec<String> = (1..=key_count).map(|number| format!("?{number}")).collect();
         TableStatements {
-            select: format!("SELECT _seq, _live, {} FROM {storage} WHERE {}", list(&all), key_match(1)),
+            select: format!("{row} WHERE {}", key_match(1)),
+            select_first: format!("{row} ORDER BY {key} LIMIT ?1"),
+            select_after: format!(
+                "{row} WHERE ({key}) > ({}) ORDER BY {key} LIMIT ?{}",
+                numbers.join(", "),
+                key_count + 1
+            ),
             insert: format!(
                 "INSERT INTO {storage} ({}, _seq, _live) VALUES ({}, 1)",
                 list(&all),
@@ -61,6 +75,11 @@ impl TableStatements {
                 nulls.concat(),
                 key_count + 1,
                 key_match(1)
+            ),
+            truncate: format!(
+                "UPDATE {storage} SET {}_seq = ?4, _live = 0 WHERE _live = 1
+                   AND CASE typeof(_seq) WHEN 'integer' THEN ?2 OR _seq < ?1 ELSE _seq < ?3 END",
+                nulls.concat(),
             ),
             shape,
         }

@@ -3,9 +3,10 @@
 use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
 use super::build::{MARK, ViewKeys};
+use super::convert::seq_bytes;
 use super::lock::WriterLock;
 use super::statements::TableStatements;
-use super::{BaseSettings, Doing, connect, records, schema};
+use super::{BaseSettings, Doing, connect, head, records, rows, schema};
 use crate::ports::{BaseWriter, Change, PortError, PortResult};
 use crate::pure::apply::Stored;
 use crate::pure::base::{
@@ -213,14 +214,7 @@ impl BaseWriter for SqliteWriter {
             let Some(row) = rows.next()? else {
                 return Ok(None);
             };
-            let live: bool = row.get(1)?;
-            let image = if live {
-                let columns = statements.shape.columns.len();
-                Image::Row((2..2 + columns).map(|index| row.get(index)).collect::<Result<_, _>>()?)
-            } else {
-                Image::Deleted(key.iter().map(|&part| part.clone()).collect())
-            };
-            Ok(Some(Stored { seq: row.get(0)?, image }))
+            rows::stored(row, &statements.shape).map(Some)
         };
         read().doing("base: read a row")
     }
@@ -256,6 +250,14 @@ impl BaseWriter for SqliteWriter {
             self.mark_all_groups(view)?;
         }
         Ok(())
+    }
+
+    fn truncate(&mut self, table: usize, below: Seq) -> PortResult<()> {
+        self.mark_all(table)?;
+        // A plain sequence is below this one where its number is, or where it is of an earlier epoch.
+        let plain = below.position.saturating_add(u64::from(below.row > 0)).min(Seq::POSITION_MAX) as i64;
+        let values = params![plain, below.epoch > 0, seq_bytes(below), below];
+        self.run(&self.tables[table].truncate, values, "base: truncate a table").map(|_| ())
     }
 
     fn is_empty(&mut self, table: usize) -> PortResult<bool> {
@@ -451,9 +453,10 @@ impl BaseWriter for SqliteWriter {
                 "base: begin a lineage",
             )?;
         }
+        let told = head::fingerprints(&self.connection, &self.table_ids)?;
         self.run(
-            "INSERT INTO driftless_commits VALUES (?1, ?2, ?3)",
-            params![next.0 as i64, at_ms, self.first_change],
+            "INSERT INTO driftless_commits VALUES (?1, ?2, ?3, ?4)",
+            params![next.0 as i64, at_ms, self.first_change, told],
             "base: number a commit",
         )?;
         self.prune_history()?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::ports::{Bounds, Log, LogItem, PortError, PortResult, RecordRef};
+use crate::pure::formats::Header;
 use crate::pure::seq::TopicPartition;
 
 /// One reader of a log in memory. [`client`](TwinLog::client) makes another reader of the same log.
@@ -46,6 +47,7 @@ struct Record {
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
     timestamp_ms: Option<i64>,
+    headers: Vec<Header>,
 }
 
 /// How far one reader is with one partition.
@@ -84,9 +86,20 @@ impl TwinLog {
 
     /// Appends a record and returns its offset.
     pub fn append(&self, at: &TopicPartition, key: Option<&[u8]>, value: Option<&[u8]>) -> i64 {
+        self.append_with_headers(at, key, value, Vec::new())
+    }
+
+    /// As [`append`](TwinLog::append), with headers.
+    pub fn append_with_headers(
+        &self,
+        at: &TopicPartition,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: Vec<Header>,
+    ) -> i64 {
         self.partition(at, |partition| {
-            let record =
-                Record { key: key.map(<[u8]>::to_vec), value: value.map(<[u8]>::to_vec), timestamp_ms: None };
+            let (key, value) = (key.map(<[u8]>::to_vec), value.map(<[u8]>::to_vec));
+            let record = Record { key, value, timestamp_ms: None, headers };
             partition.records.insert(partition.high, record);
             partition.high += 1;
             partition.high - 1
@@ -199,6 +212,7 @@ impl Cursor {
                 timestamp_ms: record.timestamp_ms,
                 key: record.key.as_deref(),
                 value: record.value.as_deref(),
+                headers: &record.headers,
             })));
         }
         if self.end_told == Some(partition.high) {
@@ -222,6 +236,15 @@ impl Log for TwinLog {
         shared.reachable()?;
         let partition = shared.get(partition)?;
         Ok(Bounds { low: partition.low, high: partition.high })
+    }
+
+    fn offset_at(&mut self, partition: &TopicPartition, timestamp_ms: i64) -> PortResult<Option<i64>> {
+        let shared = self.lock();
+        shared.reachable()?;
+        let records = &shared.get(partition)?.records;
+        let found =
+            records.iter().find(|(_, record)| record.timestamp_ms.is_some_and(|at| at >= timestamp_ms));
+        Ok(found.map(|(offset, _)| *offset))
     }
 
     fn assign(&mut self, from: &[(TopicPartition, i64)]) -> PortResult<()> {

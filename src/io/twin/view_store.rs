@@ -6,7 +6,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::io::redis::{change_keys, check_publish};
-use crate::ports::{Meta, PortError, PortResult, RangeRead, StoredFields, ViewStore};
+use crate::ports::{
+    KeyScan, Meta, Outline, PortError, PortResult, RangeRead, StoredFields, StoredGroup, ViewStore,
+};
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::{ChangeEntry, Cursor, GroupValue, GroupWrite, Publish, PublishReply};
 
@@ -58,7 +60,10 @@ struct View {
     rows: BTreeMap<String, Row>,
     index: BTreeSet<String>,
     changes: VecDeque<Vec<(String, String)>>,
+    /// Own keys that hold somebody else's value, each with its type.
     foreign: BTreeMap<&'static str, String>,
+    /// Names of keys that are none of the view's kinds.
+    others: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +180,27 @@ impl TwinStore {
     /// Puts a key of another type in the place of a row.
     pub fn replace_row(&self, object: &str, key: &str) {
         self.view(object, |view| view.rows.insert(key.to_owned(), Row::Foreign));
+    }
+
+    pub fn remove_row_field(&self, object: &str, key: &str, field: &str) {
+        self.view(object, |view| {
+            if let Some(Row::Fields(fields)) = view.rows.get_mut(key) {
+                fields.remove(field);
+            }
+        });
+    }
+
+    /// Writes a key under the view's name that is none of its kinds.
+    pub fn add_foreign_key(&self, object: &str, suffix: &str) {
+        self.view(object, |view| view.others.insert(format!("driftless:{{{object}}}{suffix}")));
+    }
+
+    pub fn remove_foreign_keys(&self, object: &str) {
+        self.view(object, |view| view.others.clear());
+    }
+
+    pub fn clear_meta(&self, object: &str) {
+        self.view(object, |view| view.meta.clear());
     }
 
     pub fn set_meta_field(&self, object: &str, field: &str, value: &str) {
@@ -417,12 +443,43 @@ impl ViewStore for TwinStore {
         })
     }
 
-    fn scan_strays(&mut self, object: &str, _cursor: u64) -> PortResult<(u64, Vec<String>)> {
+    fn read_groups(&mut self, object: &str, keys: &[GroupKey]) -> PortResult<(Meta, Vec<StoredGroup>)> {
+        self.call(|shared| {
+            let view = shared.get(object);
+            view.readable(object, &["meta", "index"])?;
+            let group = |key: &GroupKey| StoredGroup {
+                fields: view.row(key.as_str()),
+                indexed: view.index.contains(key.as_str()),
+            };
+            Ok((view.meta.clone(), keys.iter().map(group).collect()))
+        })
+    }
+
+    fn read_outline(&mut self, object: &str) -> PortResult<Outline> {
+        self.call(|shared| {
+            let view = shared.get(object);
+            let names = ["meta", "index", "changes"].into_iter();
+            let wrong =
+                names.filter_map(|name| view.wrong_type(object, name)).filter_map(|reply| match reply {
+                    PublishReply::WrongType { key, found } => Some((key, found)),
+                    _ => None,
+                });
+            Ok(Outline {
+                meta: view.meta.clone(),
+                index: view.index.len() as u64,
+                wrong_types: wrong.collect(),
+                ..Outline::default()
+            })
+        })
+    }
+
+    fn scan_strays(&mut self, object: &str, _cursor: u64) -> PortResult<KeyScan> {
         self.call(|shared| {
             let view = shared.get(object);
             view.readable(object, &["index"])?;
             let stray = |key: &&String| !view.index.contains(*key);
-            Ok((0, view.rows.keys().filter(stray).cloned().collect()))
+            let strays = view.rows.keys().filter(stray).cloned().collect();
+            Ok(KeyScan { next: 0, strays, foreign: view.others.iter().cloned().collect() })
         })
     }
 }

@@ -5,6 +5,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::pipeline::ingest::Probe;
+use crate::pure::base::{Action, Answer};
+use crate::pure::group_key::GroupKey;
 use crate::pure::seq::{Commit, Seq, TopicPartition};
 
 /// One view as the publisher last saw it.
@@ -31,6 +33,8 @@ pub struct Numbers {
     /// Records behind the ends that the prober saw last.
     pub lag: Option<u64>,
     pub views: Vec<ViewNumbers>,
+    /// Offsets that a reading once more has still to pass.
+    pub left_to_reread: u64,
     /// Why reading or committing is held up now; empty while it is not.
     pub held_up: String,
 }
@@ -44,6 +48,18 @@ struct State {
     ticks: u64,
     /// No commit will follow.
     finished: bool,
+    errand: Option<Errand>,
+    errand_answer: Option<(i64, Answer)>,
+}
+
+/// Groups that a request wants compared by their view's publisher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Errand {
+    pub request: i64,
+    pub view: String,
+    pub groups: Vec<GroupKey>,
+    /// The publisher has it in hand.
+    pub taken: bool,
 }
 
 /// The shared board.
@@ -96,6 +112,34 @@ impl Board {
             .wait_timeout_while(state, longest, |state| state.ticks == seen)
             .unwrap_or_else(PoisonError::into_inner);
         state.ticks
+    }
+
+    /// Hands a request on to the publisher, one at a time, and returns its answer once there is one.
+    pub(super) fn settle(&self, request: i64, action: &Action) -> Option<Answer> {
+        let Action::SettleGroups { view, groups } = action else { return None };
+        let mut state = self.lock();
+        if state.errand.is_none() {
+            let groups = groups.iter().map(|group| GroupKey::from_encoded(group.as_str())).collect();
+            state.errand = Some(Errand { request, view: view.clone(), groups, taken: false });
+            drop(state);
+            self.wake();
+            return None;
+        }
+        // An answer to another request is one that nobody waits for any more.
+        let (_, answer) = state.errand_answer.take_if(|(answered, _)| *answered == request)?;
+        state.errand = None;
+        Some(answer)
+    }
+
+    pub(super) fn take_errand(&self) -> Option<Errand> {
+        let mut state = self.lock();
+        let errand = state.errand.as_mut().filter(|errand| !errand.taken)?;
+        errand.taken = true;
+        Some(errand.clone())
+    }
+
+    pub(super) fn answer_errand(&self, request: i64, answer: Answer) {
+        self.lock().errand_answer = Some((request, answer));
     }
 
     pub(super) fn put_probe(&self, probe: Probe) {

@@ -14,6 +14,7 @@ pub(super) fn run(
     ends: &mut dyn Log,
     clock: &Arc<dyn Clock>,
     interval: Duration,
+    advises: bool,
     board: &Board,
     ended: &AtomicBool,
 ) -> PortResult<()> {
@@ -32,7 +33,7 @@ pub(super) fn run(
                     tracing::debug!(%error, "log: its ends cannot be asked for");
                 }
             }
-            if told != numbers.positions {
+            if advises && told != numbers.positions {
                 ends.advise(&numbers.positions);
                 told = numbers.positions;
             }
@@ -45,7 +46,9 @@ pub(super) fn run(
             rest -= nap;
         }
     }
-    ends.advise(&board.numbers().positions);
+    if advises {
+        ends.advise(&board.numbers().positions);
+    }
     Ok(())
 }
 

@@ -25,7 +25,12 @@ struct Worker {
     not_before: Instant,
     /// Everything committed is shown.
     done: bool,
+    /// The request whose groups are to be compared, and since when.
+    errand: Option<(i64, Instant)>,
 }
+
+/// How long the publisher looks for a moment at which groups can be compared.
+const ERRAND_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn run(
     base: &mut dyn BaseReader,
@@ -44,10 +49,12 @@ pub(super) fn run(
                 clock.clone(),
                 settings.publish,
                 settings.random.wrapping_add(view as u64),
-            ),
+            )
+            .with_succession(settings.succession.clone()),
             failures: 0,
             not_before: Instant::now(),
             done: false,
+            errand: None,
         })
         .collect();
     board.update(|numbers| {
@@ -69,6 +76,7 @@ pub(super) fn run(
                 worker.publisher.note_probe(probe.clone());
             }
         }
+        take_errand(&mut workers, board);
         // 1. Each view that may be tried.
         for (view, worker) in workers.iter_mut().enumerate() {
             if Instant::now() >= worker.not_before {
@@ -106,6 +114,36 @@ pub(super) fn run(
             seen = board.wait(seen, due.map_or(longest, |due| due.min(longest)));
         }
     }
+}
+
+/// Takes groups that a request wants compared to their view's publisher.
+fn take_errand(workers: &mut [Worker], board: &Board) {
+    let Some(errand) = board.take_errand() else { return };
+    match workers.iter_mut().find(|worker| worker.publisher.object() == errand.view) {
+        Some(worker) => {
+            worker.publisher.settle_next(errand.groups);
+            worker.errand = Some((errand.request, Instant::now()));
+        }
+        None => {
+            board.answer_errand(errand.request, Err(format!("view {} is not published here", errand.view)))
+        }
+    }
+}
+
+/// Answers the request at hand, once its groups have been compared or there was no moment to do so.
+fn answer_errand(worker: &mut Worker, board: &Board) {
+    let Some((request, since)) = worker.errand else { return };
+    let answer = match worker.publisher.take_settled() {
+        Some(answer) => Ok(answer),
+        None if since.elapsed() > ERRAND_PATIENCE => {
+            worker.publisher.settle_next(Vec::new());
+            Err("the publisher found no moment to compare them: it publishes in parts, or not at all"
+                .to_owned())
+        }
+        None => return,
+    };
+    worker.errand = None;
+    board.answer_errand(request, answer);
 }
 
 /// After a publish that took long, as under a backlog or with large groups, so that commits gather and their
@@ -164,6 +202,7 @@ fn step(
         }
         Err(error) => return Err(error),
     }
+    answer_errand(worker, board);
     board.update(|numbers| {
         if let Some(shown) = numbers.views.get_mut(view) {
             shown.waits = waits;

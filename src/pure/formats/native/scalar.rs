@@ -6,13 +6,12 @@ use std::fmt;
 
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::pure::event::Reason;
+use crate::pure::event::{Mistake, Reason};
+pub(super) use crate::pure::formats::json::Name;
 use crate::pure::schema::{Column, ColumnType, is_date};
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
 
-/// What is wrong with a value, and its stable code.
-pub type Mistake = (Reason, String);
 /// A scalar as JSON had it, not yet judged.
 pub(super) enum Raw<'de> {
     Null,
@@ -110,28 +109,6 @@ pub(super) fn read_seq(name: &str, raw: Raw<'_>) -> Result<Seq, Mistake> {
         Raw::OutOfRange => Err((Reason::NumberOutOfRange, format!("{name} is outside 64 bits"))),
         Raw::Null => Err((Reason::MissingField, format!("{name} is null"))),
         _ => Err((Reason::WrongType, format!("{name} must be an integer"))),
-    }
-}
-
-/// A name of an object, borrowed from the message where it has no escapes.
-pub(super) struct Name<'de>(pub(super) Cow<'de, str>);
-
-impl<'de> serde::Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("a name")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(text.into())))
-            }
-        }
-        input.deserialize_str(NameVisitor)
     }
 }
 

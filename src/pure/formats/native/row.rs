@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::scalar::{Mistake, Name, check, not_for_this_visitor, skip};
-use crate::pure::event::Reason;
+use super::scalar::{Name, check, not_for_this_visitor, skip};
+use crate::pure::event::{Mistake, Reason};
 use crate::pure::schema::Table;
 use crate::pure::value::Value;
 

@@ -7,9 +7,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::row::RowSeed;
-use super::scalar::{Mistake, Name, Raw, check, not_for_this_visitor, read_seq, skip};
+use super::scalar::{Name, Raw, check, not_for_this_visitor, read_seq, skip};
 use super::{Field, NativeDecoder};
-use crate::pure::event::Reason;
+use crate::pure::event::{Mistake, Reason};
 use crate::pure::seq::Seq;
 use crate::pure::value::Value;
 
