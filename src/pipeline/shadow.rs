@@ -140,13 +140,17 @@ pub fn compare(
         if !by_shape || shown.trouble.as_ref().is_some_and(|check| check.code == Code::NotAdditive) {
             return Ok(compared.ended(Verdict::BaseOnly, first_failure(&decision)));
         }
-        // 3. Which rows may differ rightly.
+        // 3. Pages of several states are no answer, and may be of one state at the next look.
+        if shown.trouble.as_ref().is_some_and(|check| check.code == Code::Mixed) && look + 1 < LOOKS {
+            continue;
+        }
+        // 4. Which rows may differ rightly.
         let changed = match changed_rows(&mut *snapshot, view, entry, query, &shown)? {
             Ok(changed) => changed,
             Err(why) => return Ok(compared.ended(Verdict::Undecided, why)),
         };
         drop(snapshot);
-        // 4. All others are compared; those wait for the next look.
+        // 5. All others are compared; those wait for the next look.
         let considered =
             |key: &Vec<Value>| open.as_ref().is_none_or(|open| open.contains(key)) && !changed.contains(key);
         note(&mut compared, &shown.rows, &base, considered);

@@ -12,8 +12,9 @@ use crate::pure::schema::ColumnType;
 
 /// Entries of one atomic read.
 const PAGE: usize = 1_000;
-/// How often a range of several pages is read again because the view was published in between.
-const ATTEMPTS: usize = 5;
+/// How often a range of several pages is read because the view was published in between. An attempt ends with the
+/// first page that is of another state; what moves faster than it can be read is sooner asked of the base.
+const ATTEMPTS: usize = 3;
 
 /// What was read.
 #[derive(Clone, Debug)]
@@ -82,8 +83,10 @@ fn read_rows(
             Err(Stop::Moved) => newest = meta,
         }
     }
-    let trouble =
-        Check::failed(Code::Mixed, format!("the view was published during each of {ATTEMPTS} readings"));
+    let trouble = Check::failed(
+        Code::Mixed,
+        format!("the view was published during each of {ATTEMPTS} readings of its pages"),
+    );
     Ok(Ok(Shown::without_rows(newest, Some(trouble))))
 }
 
