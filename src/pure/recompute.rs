@@ -95,11 +95,11 @@ impl Recompute {
         });
         Recompute {
             range_sql,
-            grain: grain_names.clone(),
             index_sql: format!("CREATE INDEX IF NOT EXISTS {index} {index_body}"),
             group_sql: format!("SELECT {selected} {from}{group}"),
             all_sql: format!("SELECT {} {from} ORDER BY {}", all.join(", "), grain_names.join(", ")),
             rows_from: from,
+            grain: grain_names,
             inputs,
             aggregates,
             minimum_group_lines: view.minimum_group_lines(),
