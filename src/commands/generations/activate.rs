@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{WordArguments, context_of};
 use crate::commands::context::Context;
 use crate::commands::output::{print_json, spinner, tell};
-use crate::commands::run::maintain;
+use crate::commands::run::{follow, maintain};
 use crate::commands::{CommandError, CommandResult, Format, Verdict};
 use crate::io::sqlite::WriterLock;
 use crate::pipeline::maintain::Board;
@@ -130,6 +130,7 @@ fn wait_until_fit(
     let still = candidate.held().is_some_and(|held| held.stands_still);
     let maintained = WriterLock::try_take(&context.base_settings().path)?.is_err();
     let spinner = spinner();
+    let mut has_read = false;
     loop {
         let now = head(candidate)?;
         let mut refusals = control.refusals(name, &now, &live);
@@ -138,19 +139,21 @@ fn wait_until_fit(
             Obstacle::Uncertified => !allowed.uncertified,
             Obstacle::Unknown | Obstacle::Building => true,
         });
-        // Without a maintainer nobody lets it catch up but this process, once it is live.
         let only_late =
             !refusals.is_empty() && refusals.iter().all(|refusal| refusal.obstacle == Obstacle::Behind);
-        let catches_up = maintained && !still && !dry_run;
-        if !only_late || !catches_up || Instant::now() > deadline {
-            if !maintained && !still && !dry_run {
-                refusals.retain(|refusal| refusal.obstacle != Obstacle::Behind);
-            }
+        if !only_late || still || dry_run || has_read || Instant::now() > deadline {
             spinner.finish_and_clear();
             return Ok(refusals);
         }
         spinner.set_message(format!("generation {name} catches up with the live one"));
-        std::thread::sleep(Duration::from_millis(100));
+        if maintained {
+            std::thread::sleep(Duration::from_millis(100));
+        } else {
+            // Nobody lets it follow the log but this process.
+            let settings = candidate.maintain_settings(true);
+            follow(candidate, &settings, None, &AtomicBool::new(false), &Board::default())?;
+            has_read = true;
+        }
     }
 }
 
