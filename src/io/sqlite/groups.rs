@@ -30,13 +30,16 @@ impl SqliteReader {
         after: Option<&str>,
         limit: usize,
     ) -> PortResult<Vec<Marked>> {
+        // One statement for both would not seek: a condition that may be absent cannot bound an index.
+        let from = if after.is_some() { ">" } else { ">=" };
+        let sql = format!(
+            "SELECT group_key, changed_at FROM driftless_groups
+             WHERE view_id = ?1 AND group_key {from} ?2 ORDER BY group_key LIMIT ?3"
+        );
         let read = || -> rusqlite::Result<Vec<Marked>> {
             self.connection
-                .prepare_cached(
-                    "SELECT group_key, changed_at FROM driftless_groups
-                     WHERE view_id = ?1 AND (?2 IS NULL OR group_key > ?2) ORDER BY group_key LIMIT ?3",
-                )?
-                .query_map(params![self.views[view].id, after, limit as i64], |row| {
+                .prepare_cached(&sql)?
+                .query_map(params![self.views[view].id, after.unwrap_or_default(), limit as i64], |row| {
                     let key: String = row.get(0)?;
                     Ok((GroupKey::from_encoded(key), Commit(row.get::<_, i64>(1)? as u64)))
                 })?
