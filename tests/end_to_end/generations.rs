@@ -243,8 +243,13 @@ fn a_changed_contract_is_built_beside_the_old_one_and_replaces_it_only_when_acti
     world.send(0, sales(21..=25));
     world.wait_published(&mut live, 25);
     assert_eq!(world.meta()["contract_hash"], hash);
-    // 2. Shown; the maintainer goes on with it though the file says the old one.
+    // 2. Shown; the maintainer goes on with it though the file says the old one. What was out of use stays so.
+    world.run(&["view", "disable", "agg_daily_product", "--why", "under review"]).expect(0);
     world.run(&["generations", "activate", "2"]).expect(0);
+    wait_for(&mut live, "disabled", Duration::from_secs(5), || {
+        (world.meta()["status"] == "disabled").then_some(())
+    });
+    world.run(&["view", "enable", "agg_daily_product", "--why", "reviewed"]).expect(0);
     assert_ne!(world.meta()["contract_hash"], hash);
     world.send(0, sales(26..=30));
     world.wait_published(&mut live, 30);

@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use super::{WordArguments, context_of};
 use crate::commands::context::Context;
 use crate::commands::output::{print_json, spinner, tell};
+use crate::commands::request::Desk;
 use crate::commands::run::{follow, maintain};
 use crate::commands::{CommandError, CommandResult, Format, Verdict};
 use crate::io::sqlite::WriterLock;
 use crate::pipeline::maintain::Board;
-use crate::ports::{BaseReader, ViewStore};
-use crate::pure::base::{Head, Word};
+use crate::ports::{BaseReader, Requests, ViewStore};
+use crate::pure::base::{Action, Head, Word};
 use crate::pure::generation::{Control, Obstacle, Refusal};
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +91,7 @@ fn switch(
     if !refusals.is_empty() {
         return Ok(refuse(name, &refusals, format));
     }
+    carry_kill_switches(context, &candidate)?;
     // 2. The choice, on record before anything follows from it.
     let word = arguments.word.word(context);
     let window_ms = i64::from(context.settings().base.rollback_hours) * 3_600_000;
@@ -115,6 +117,31 @@ fn head(context: &Context) -> Result<Head, CommandError> {
     let mut reader = context.open_reader()?;
     let head = reader.snapshot()?.head()?;
     Ok(head)
+}
+
+/// What an operator has taken out of use stays so, whichever generation shows it.
+fn carry_kill_switches(context: &Context, candidate: &Context) -> Result<(), CommandError> {
+    let (live, other) = (head(context)?, head(candidate)?);
+    for (entry, state) in context.catalog.views.iter().zip(&live.views) {
+        let view = &entry.view.object;
+        let Some(at) = candidate.catalog.view(view) else { continue };
+        if state.disabled.is_some() == other.views[at].disabled.is_some() {
+            continue;
+        }
+        let (who, why) = match &state.disabled {
+            Some(word) => (word.who.as_str(), word.why.as_str()),
+            None => ("driftless", "in use when another generation was activated"),
+        };
+        let action = Action::EnableView { view: view.clone(), enabled: state.disabled.is_none() };
+        let never = AtomicBool::new(false);
+        Desk::open(candidate, Some(who), &never)?.ask(&action, why)?.map_err(|refusal| {
+            CommandError::usage(
+                format!("the kill switch of {view} cannot be carried over: {refusal}"),
+                "see driftless view list",
+            )
+        })?;
+    }
+    Ok(())
 }
 
 fn wait_until_fit(
