@@ -25,7 +25,8 @@ pub const CONTRACT: &str = include_str!("../../contracts/agg_daily_product.json"
 pub const VIEW: &str = "agg_daily_product";
 
 /// What the view's groups are, as an analyst would ask the base for them.
-pub const GROUP_BY: &str = "SELECT order_date, product_id, count(*), count(DISTINCT order_id), sum(quantity), sum(amount_cents),
+pub const GROUP_BY: &str =
+    "SELECT order_date, product_id, count(*), count(DISTINCT order_id), sum(quantity), sum(amount_cents),
    sum(cost_cents), sum(amount_cents - cost_cents)
  FROM fact_sales WHERE status = 'paid' GROUP BY order_date, product_id";
 
