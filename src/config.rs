@@ -10,9 +10,7 @@ mod topic;
 
 use std::path::{Path, PathBuf};
 
-pub use catalog::{
-    ContractText, catalog_of, contract_files, contract_texts, load_catalog, load_tables, load_topics,
-};
+pub use catalog::{ContractText, catalog_of, contract_texts, load_catalog, load_tables, load_topics};
 pub use layers::{Overrides, environment};
 pub use route::RouteSection;
 pub use settings::{BaseSection, KafkaSection, Maintain, RedisSection, Settings, Synchronous};

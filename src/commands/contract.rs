@@ -11,7 +11,7 @@ use serde_json::json;
 use super::context::overrides;
 use super::output::{print_json, table, tell};
 use super::{CommandError, CommandResult, Format, Shared, Verdict};
-use crate::config::{Config, contract_files, load_tables};
+use crate::config::{Config, ContractText, contract_texts, load_tables};
 use crate::pure::contract::View;
 use crate::pure::recompute::Recompute;
 use crate::pure::schema::Table;
@@ -62,25 +62,26 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     let shapes = load_tables(&config)?;
     match &arguments.action {
         Action::Check { file } | Action::Hash { file } | Action::Show { file } => {
-            match compile(file, &shapes, shared.format)? {
+            match compile(&read(file)?, &shapes, shared.format) {
                 Some(view) => Ok(one(&arguments.action, file, &shapes, &view, shared.format)),
                 None => Ok(Verdict::No),
             }
         }
         Action::Diff { old, new } => {
-            match (compile(old, &shapes, shared.format)?, compile(new, &shapes, shared.format)?) {
+            let (old, new) = (read(old)?, read(new)?);
+            match (compile(&old, &shapes, shared.format), compile(&new, &shapes, shared.format)) {
                 (Some(old), Some(new)) => diff::run(&old, &new, shared.format),
                 _ => Ok(Verdict::No),
             }
         }
         Action::Impact { column, table, contract } => {
-            let files = match contract {
-                Some(file) => vec![file.clone()],
-                None => contract_files(&config)?,
+            let texts = match contract {
+                Some(file) => vec![read(file)?],
+                None => contract_texts(&config)?,
             };
             let mut views = Vec::new();
-            for file in files {
-                let Some(view) = compile(&file, &shapes, shared.format)? else { return Ok(Verdict::No) };
+            for text in &texts {
+                let Some(view) = compile(text, &shapes, shared.format) else { return Ok(Verdict::No) };
                 views.push(view);
             }
             impact::run(&shapes, &views, column, table.as_deref(), shared.format)
@@ -88,16 +89,22 @@ pub fn run(shared: &Shared, arguments: &Arguments) -> CommandResult {
     }
 }
 
-/// The file's view; `None` where it does not compile, which is then told.
-fn compile(file: &Path, shapes: &[Table], format: Format) -> Result<Option<View>, CommandError> {
+fn read(file: &Path) -> Result<ContractText, CommandError> {
     let place = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| CommandError::File(place.clone(), error))?;
-    match (View::compile(&text, &place, shapes), format) {
-        (Ok(view), _) => return Ok(Some(view)),
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(ContractText { text, place }),
+        Err(error) => Err(CommandError::File(place, error)),
+    }
+}
+
+/// The document's view; `None` where it does not compile, which is then told.
+fn compile(contract: &ContractText, shapes: &[Table], format: Format) -> Option<View> {
+    match (View::compile(&contract.text, &contract.place, shapes), format) {
+        (Ok(view), _) => return Some(view),
         (Err(error), Format::Json) => print_json(&json!({"ok": false, "error": error.to_string()})),
         (Err(error), Format::Text) => tell!("{error}"),
     }
-    Ok(None)
+    None
 }
 
 fn one(action: &Action, file: &Path, shapes: &[Table], view: &View, format: Format) -> Verdict {

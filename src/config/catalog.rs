@@ -29,7 +29,7 @@ pub fn contract_texts(config: &Config) -> Result<Vec<ContractText>, ConfigError>
         })?;
         Ok(ContractText { text, place })
     };
-    contract_files(config)?.into_iter().map(read).collect()
+    contract_files(config, &file)?.into_iter().map(read).collect()
 }
 
 /// Compiles what the configuration declares. The first mistake is the one told.
@@ -270,8 +270,7 @@ fn topic(catalog: &Catalog, section: &TopicSection, file: &str) -> Result<Topic,
 }
 
 /// The contract files, in the order named; a pattern's files sorted by name.
-pub fn contract_files(config: &Config) -> Result<Vec<PathBuf>, ConfigError> {
-    let file = &config.file.display().to_string();
+fn contract_files(config: &Config, file: &str) -> Result<Vec<PathBuf>, ConfigError> {
     let mut files = Vec::new();
     for pattern in &config.settings.contracts {
         let path = config.folder.join(pattern);

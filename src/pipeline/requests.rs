@@ -44,7 +44,7 @@ pub fn carry_out_with(
             }
             continue;
         }
-        tracing::info!(request = request.id, who = request.who, why = request.why, action = ?request.action, "request");
+        tracing::info!(request = request.id, who = request.who, why = request.why, action = %request.action, "request");
         match &request.action {
             Action::RetryLetters { letter } => retry(ingest, request, *letter)?,
             Action::WaiveLetter { letter, seq } => in_one_commit(ingest, request, |ingest, at_ms| {

@@ -173,6 +173,26 @@ pub enum Action {
     Reread { from: BTreeMap<String, i64> },
 }
 
+/// In one line, for the log: what is long is counted.
+impl std::fmt::Display for Action {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Action::WaiveLetter { letter, .. } => write!(out, "waive dead letter {letter}"),
+            Action::WaiveSeq { table, from, to } => write!(out, "waive sequences {from} to {to} of {table}"),
+            Action::RetryLetters { letter: Some(letter) } => write!(out, "retry dead letter {letter}"),
+            Action::RetryLetters { letter: None } => write!(out, "retry open dead letters"),
+            Action::RepairGroups { view, groups } => write!(out, "repair {} groups of {view}", groups.len()),
+            Action::SettleGroups { view, groups } => write!(out, "settle {} groups of {view}", groups.len()),
+            Action::RecordReconcile { view, run } => {
+                write!(out, "keep a reconcile pass over {view}: {}", run.verdict.name())
+            }
+            Action::EnableView { view, enabled: true } => write!(out, "enable view {view}"),
+            Action::EnableView { view, enabled: false } => write!(out, "disable view {view}"),
+            Action::Reread { from } => write!(out, "read {} partitions again", from.len()),
+        }
+    }
+}
+
 /// What a reconcile pass found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -37,10 +37,10 @@ pub struct Recompute {
     /// As `all_sql`, from the grain values in the first parameters to those in the ones that follow, both included.
     /// `None` where a grain value may be null: null is in no range.
     pub range_sql: Option<String>,
-    /// Grain names and FROM clause, for [`Recompute::walk_sql`].
-    walk: (Vec<String>, String),
     /// `FROM … WHERE …` of the rows that the view aggregates; further conditions go behind it.
     pub rows_from: String,
+    /// Quoted names of the grain, for [`Recompute::walk_sql`].
+    grain: Vec<String>,
     /// One a measure, with columns as positions in `inputs`.
     aggregates: Vec<Aggregate>,
     minimum_group_lines: u64,
@@ -95,11 +95,11 @@ impl Recompute {
         });
         Recompute {
             range_sql,
-            walk: (grain_names.clone(), from.clone()),
             index_sql: format!("CREATE INDEX IF NOT EXISTS {index} {index_body}"),
             group_sql: format!("SELECT {selected} {from}{group}"),
             all_sql: format!("SELECT {} {from} ORDER BY {}", all.join(", "), grain_names.join(", ")),
             rows_from: from,
+            grain: grain_names,
             inputs,
             aggregates,
             minimum_group_lines: view.minimum_group_lines(),
@@ -112,7 +112,7 @@ impl Recompute {
     /// from 1 on and whose next one is greater than the parameter after them (`after_null`: is anything but null).
     /// The parameter after those is the most to return. `None` walks from the start, with the limit alone.
     pub fn walk_sql(&self, from: Option<(usize, bool)>) -> String {
-        let (names, source) = &self.walk;
+        let (names, source) = (&self.grain, &self.rows_from);
         let mut condition = String::new();
         let mut parameters = 0;
         if let Some((equal, after_null)) = from {

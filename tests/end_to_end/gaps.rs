@@ -64,7 +64,9 @@ fn p11_a_topic_recreated_under_a_running_maintainer_stops_it() {
     world.delete_topic();
     world.create_topic(1);
     world.send(0, (101..=120).map(|number| sale(number, number, "P2", 7)));
-    maintainer.wait(Duration::from_secs(30)).expect(2).says(&[&world.topic, "re-created", "remedy:"]);
+    // On a busy machine it may see that the topic is gone before it sees the new one.
+    let said = maintainer.wait(Duration::from_secs(30)).expect(2).says(&[&world.topic, "remedy:"]).text();
+    assert!(said.contains("re-created") || said.to_lowercase().contains("unknown topic"), "{said}");
     assert_eq!(world.gmv("P1"), Some(10));
     assert_eq!(world.gmv("P2"), None, "nothing of the new topic was applied");
     assert_eq!(world.watermark(), "10");

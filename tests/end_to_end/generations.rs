@@ -243,8 +243,13 @@ fn a_changed_contract_is_built_beside_the_old_one_and_replaces_it_only_when_acti
     world.send(0, sales(21..=25));
     world.wait_published(&mut live, 25);
     assert_eq!(world.meta()["contract_hash"], hash);
-    // 2. Shown; the maintainer goes on with it though the file says the old one.
+    // 2. Shown; the maintainer goes on with it though the file says the old one. What was out of use stays so.
+    world.run(&["view", "disable", "agg_daily_product", "--why", "under review"]).expect(0);
     world.run(&["generations", "activate", "2"]).expect(0);
+    wait_for(&mut live, "disabled", Duration::from_secs(5), || {
+        (world.meta()["status"] == "disabled").then_some(())
+    });
+    world.run(&["view", "enable", "agg_daily_product", "--why", "reviewed"]).expect(0);
     assert_ne!(world.meta()["contract_hash"], hash);
     world.send(0, sales(26..=30));
     world.wait_published(&mut live, 30);
@@ -266,4 +271,32 @@ fn a_changed_contract_is_built_beside_the_old_one_and_replaces_it_only_when_acti
         .expect(2)
         .says(&["never changed in place", "driftless generations build --contract"]);
     world.run(&["status"]).says(&["generation 2"]);
+}
+
+#[test]
+fn p11_a_log_that_was_cut_becomes_a_new_generation_only_on_an_operators_word() {
+    let Some(world) = World::with_topic("cut-generation", 1, "watermark = \"dense\"") else { return };
+    world.send(0, sales(1..=10));
+    world.run(&["run", "--once"]).expect(0);
+    world.send(0, sales(11..=20));
+    world.admin().delete_records_below(&world.place(0), 15).unwrap();
+    world.run(&["run", "--once"]).expect(2).says(&["goes on at offset 10", "driftless replay"]);
+    // 1. What is left is built only where the topic says that it may begin there.
+    let cut = "topic.0.start=log-start";
+    world.run(&["replay"]).expect(2).says(&["begins at offset 15", "log-start"]);
+    world.run(&["replay", "--set", cut, "--why", "the topic was cut"]).expect(0);
+    let lost = world.run(&["generations", "diff", "1", "2", "--format", "json"]).expect(1).json();
+    assert_eq!(lost["views"][0]["differences"][0]["first"]["gmv_cents"], "10", "{lost}");
+    world.run(&["generations", "certify", "2"]).expect(0);
+    // 2. Shown only on a second word, since it knows less than readers have seen.
+    world.run(&["generations", "activate", "2", "--set", cut]).expect(1).says(&["watermark 0, live 10"]);
+    assert_eq!((world.gmv("P1"), generation(&world).as_str()), (Some(10), "1"));
+    world.run(&["generations", "activate", "2", "--allow-behind", "--set", cut]).expect(0);
+    assert_eq!((world.gmv("P1"), generation(&world).as_str()), (Some(5), "2"));
+    assert!(world.meta()["history_from"].contains("15"), "{:?}", world.meta());
+    // 3. The sequences that are gone are given up on record, and the watermark is true again.
+    world.run(&["dlq", "waive", "--table", "fact_sales", "--seq", "1-15", "--why", "cut"]).expect(0);
+    world.run(&["run", "--once", "--set", cut]).expect(0);
+    assert_eq!(world.watermark(), "20");
+    world.run(&["reconcile"]).expect(0);
 }

@@ -72,6 +72,7 @@ fn at_most_as_many_items_as_asked_for_are_handed_out_and_none_is_lost() {
 
 #[test]
 fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
+    const ROUNDS: usize = 6;
     on_each(|cluster| {
         let topic = cluster.topic("wake", 1);
         let mut log = cluster.log(&[&topic]);
@@ -80,7 +81,7 @@ fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
         assert_eq!(items, [Item::End { slot: 0, next_offset: 0 }]);
         let producer = cluster.producer();
         let mut slowest = Duration::ZERO;
-        for round in 0..6 {
+        for round in 0..ROUNDS {
             producer.send(&topic, Some(0), None, Some(b"x")).unwrap();
             producer.flush(PATIENCE).unwrap();
             let asked = Instant::now();
@@ -91,8 +92,10 @@ fn a_waiting_poll_returns_with_the_first_record_and_later_ends_are_told() {
         }
         // Far below the five seconds that a poll may wait for a full batch; slack for a busy machine.
         assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-        eprintln!("slowest of 20 single records: {slowest:?} after the acknowledgement");
-        read_until(&mut log, &mut items, |items| items.contains(&Item::End { slot: 0, next_offset: 20 }));
+        eprintln!("slowest of {ROUNDS} single records: {slowest:?} after the acknowledgement");
+        read_until(&mut log, &mut items, |items| {
+            items.contains(&Item::End { slot: 0, next_offset: ROUNDS as i64 })
+        });
     });
 }
 

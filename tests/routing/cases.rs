@@ -114,6 +114,7 @@ fn bring_about(house: &House, state: State) {
         State::Absent => house.redis(&["FLUSHALL"]),
         State::DamagedRow => house.redis(&["HSET", row, "units", "many"]),
         State::RowGone => house.redis(&["DEL", row]),
+        State::EntryGone => house.redis(&["ZREM", "driftless:{agg_daily_product}:index", "2026-09-21:P100"]),
     }
 }
 

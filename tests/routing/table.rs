@@ -33,6 +33,8 @@ pub enum State {
     DamagedRow,
     /// The row of 2026-09-21, P100 is gone, its index entry is there.
     RowGone,
+    /// The index entry of 2026-09-21, P100 is gone, its row is there.
+    EntryGone,
     /// 2026-12-01, P900 is published as overflow.
     Overflow,
 }
@@ -219,6 +221,14 @@ pub const CASES: &[Case] = &[
         RowGone,
         Open,
         (SUMS, "order_date = '2026-09-21' and product_id = 'P100'", TOTAL),
+        Nothing,
+        "base",
+        &["UNREACHABLE"],
+    ),
+    case(
+        EntryGone,
+        Open,
+        (SUMS, "order_date = '2026-09-21' and product_id in ('P100', 'P200')", GRAIN),
         Nothing,
         "base",
         &["UNREACHABLE"],

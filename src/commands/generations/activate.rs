@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 use super::{WordArguments, context_of};
 use crate::commands::context::Context;
 use crate::commands::output::{print_json, spinner, tell};
-use crate::commands::run::maintain;
+use crate::commands::request::Desk;
+use crate::commands::run::{follow, maintain};
 use crate::commands::{CommandError, CommandResult, Format, Verdict};
 use crate::io::sqlite::WriterLock;
 use crate::pipeline::maintain::Board;
-use crate::ports::{BaseReader, ViewStore};
-use crate::pure::base::{Head, Word};
+use crate::ports::{BaseReader, Requests, ViewStore};
+use crate::pure::base::{Action, Head, Word};
 use crate::pure::generation::{Control, Obstacle, Refusal};
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +91,7 @@ fn switch(
     if !refusals.is_empty() {
         return Ok(refuse(name, &refusals, format));
     }
+    carry_kill_switches(context, &candidate)?;
     // 2. The choice, on record before anything follows from it.
     let word = arguments.word.word(context);
     let window_ms = i64::from(context.settings().base.rollback_hours) * 3_600_000;
@@ -117,6 +119,31 @@ fn head(context: &Context) -> Result<Head, CommandError> {
     Ok(head)
 }
 
+/// What an operator has taken out of use stays so, whichever generation shows it.
+fn carry_kill_switches(context: &Context, candidate: &Context) -> Result<(), CommandError> {
+    let (live, other) = (head(context)?, head(candidate)?);
+    for (entry, state) in context.catalog.views.iter().zip(&live.views) {
+        let view = &entry.view.object;
+        let Some(at) = candidate.catalog.view(view) else { continue };
+        if state.disabled.is_some() == other.views[at].disabled.is_some() {
+            continue;
+        }
+        let (who, why) = match &state.disabled {
+            Some(word) => (word.who.as_str(), word.why.as_str()),
+            None => ("driftless", "in use when another generation was activated"),
+        };
+        let action = Action::EnableView { view: view.clone(), enabled: state.disabled.is_none() };
+        let never = AtomicBool::new(false);
+        Desk::open(candidate, Some(who), &never)?.ask(&action, why)?.map_err(|refusal| {
+            CommandError::usage(
+                format!("the kill switch of {view} cannot be carried over: {refusal}"),
+                "see driftless view list",
+            )
+        })?;
+    }
+    Ok(())
+}
+
 fn wait_until_fit(
     context: &Context,
     control: &Control,
@@ -130,6 +157,7 @@ fn wait_until_fit(
     let still = candidate.held().is_some_and(|held| held.stands_still);
     let maintained = WriterLock::try_take(&context.base_settings().path)?.is_err();
     let spinner = spinner();
+    let mut has_read = false;
     loop {
         let now = head(candidate)?;
         let mut refusals = control.refusals(name, &now, &live);
@@ -138,19 +166,21 @@ fn wait_until_fit(
             Obstacle::Uncertified => !allowed.uncertified,
             Obstacle::Unknown | Obstacle::Building => true,
         });
-        // Without a maintainer nobody lets it catch up but this process, once it is live.
         let only_late =
             !refusals.is_empty() && refusals.iter().all(|refusal| refusal.obstacle == Obstacle::Behind);
-        let catches_up = maintained && !still && !dry_run;
-        if !only_late || !catches_up || Instant::now() > deadline {
-            if !maintained && !still && !dry_run {
-                refusals.retain(|refusal| refusal.obstacle != Obstacle::Behind);
-            }
+        if !only_late || still || dry_run || has_read || Instant::now() > deadline {
             spinner.finish_and_clear();
             return Ok(refusals);
         }
         spinner.set_message(format!("generation {name} catches up with the live one"));
-        std::thread::sleep(Duration::from_millis(100));
+        if maintained {
+            std::thread::sleep(Duration::from_millis(100));
+        } else {
+            // Nobody lets it follow the log but this process.
+            let settings = candidate.maintain_settings(true);
+            follow(candidate, &settings, None, &AtomicBool::new(false), &Board::default())?;
+            has_read = true;
+        }
     }
 }
 

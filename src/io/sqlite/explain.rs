@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, params, params_from_iter};
+use rusqlite::{params, params_from_iter};
 
 use super::Doing;
 use super::reader::{SqliteReader, SqliteSnapshot};
@@ -91,7 +91,7 @@ impl SqliteReader {
         let group = Group { reader: snapshot.reader(), view };
         let rows_total = group.count(key)?;
         Ok(GroupFacts {
-            changed_at: group.mark(key)?,
+            changed_at: group.reader.mark(view, key)?,
             rows: group.rows(table, key, rows_max)?,
             changes: group.changes(key, changes_max)?,
             head,
@@ -111,7 +111,7 @@ struct Group<'a> {
 impl Group<'_> {
     /// `FROM … WHERE …` of the rows of one group, and its parameters; `None` for a key of another view.
     fn from(&self, key: &GroupKey) -> Option<(String, Vec<Value>)> {
-        let entry = self.reader.entry(self.view);
+        let entry = &self.reader.views[self.view].entry;
         let parts = key.decode(&entry.view.grain_types())?;
         let terms: String = entry
             .view
@@ -128,7 +128,7 @@ impl Group<'_> {
     fn count(&self, key: &GroupKey) -> PortResult<u64> {
         let Some((from, parts)) = self.from(key) else { return Ok(0) };
         self.reader
-            .connection()
+            .connection
             .query_row(&format!("SELECT count(*) {from}"), params_from_iter(&parts), |row| row.get(0))
             .map(|count: i64| count.unsigned_abs())
             .doing("base: count the rows of a group")
@@ -143,7 +143,7 @@ impl Group<'_> {
             format!("SELECT _seq, {} {from} ORDER BY {} LIMIT {limit}", columns.join(", "), order.join(", "));
         let read = || -> rusqlite::Result<Vec<(Seq, Vec<Value>)>> {
             self.reader
-                .connection()
+                .connection
                 .prepare(&sql)?
                 .query_map(params_from_iter(&parts), |row| {
                     let values = (1..=columns.len()).map(|at| row.get(at)).collect::<Result<_, _>>()?;
@@ -162,7 +162,7 @@ impl Group<'_> {
         }
         let read = || -> rusqlite::Result<BTreeSet<Seq>> {
             self.reader
-                .connection()
+                .connection
                 .prepare(&format!("SELECT _seq {from}"))?
                 .query_map(params_from_iter(&parts), |row| row.get(0))?
                 .collect()
@@ -170,25 +170,12 @@ impl Group<'_> {
         read().doing("base: read the sequences of a group")
     }
 
-    fn mark(&self, key: &GroupKey) -> PortResult<Option<Commit>> {
-        self.reader
-            .connection()
-            .query_row(
-                "SELECT changed_at FROM driftless_groups WHERE view_id = ?1 AND group_key = ?2",
-                params![self.reader.view_id(self.view), key.as_str()],
-                |row| row.get(0),
-            )
-            .optional()
-            .map(|found: Option<i64>| found.map(|commit| Commit(commit.unsigned_abs())))
-            .doing("base: read the mark of a group")
-    }
-
     fn changes(&self, key: &GroupKey, limit: usize) -> PortResult<Vec<GroupChange>> {
         let sequences = self.sequences(key)?;
         let doing = "base: read the history of a group";
         let mut statement = self
             .reader
-            .connection()
+            .connection
             .prepare(
                 "SELECT h.commit_no, c.at_ms, topic, partition, h.offset, h.seq,
                    (SELECT o.group_key FROM driftless_changes o
@@ -200,7 +187,7 @@ impl Group<'_> {
                  WHERE h.view_id = ?1 AND h.group_key = ?2 ORDER BY h.change_id DESC LIMIT ?3",
             )
             .doing(doing)?;
-        let values = params![self.reader.view_id(self.view), key.as_str(), limit as i64];
+        let values = params![self.reader.views[self.view].id, key.as_str(), limit as i64];
         let mut rows = statement.query(values).doing(doing)?;
         let mut changes = Vec::new();
         while let Some(row) = rows.next().doing(doing)? {

@@ -111,18 +111,6 @@ impl SqliteReader {
         Ok(())
     }
 
-    pub(super) fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
-    pub(super) fn view_id(&self, view: usize) -> i64 {
-        self.views[view].id
-    }
-
-    pub(super) fn entry(&self, view: usize) -> &CatalogView {
-        &self.views[view].entry
-    }
-
     /// Facts about the file for people.
     pub fn facts(&self) -> PortResult<BaseFacts> {
         let doing = "base: read facts";

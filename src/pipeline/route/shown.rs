@@ -2,7 +2,7 @@
 //! answer.
 
 use super::too_many;
-use crate::ports::{Meta, PortResult, StoredFields, ViewStore};
+use crate::ports::{Meta, PortResult, StoredFields, StoredGroup, ViewStore};
 use crate::pure::contract::View;
 use crate::pure::group_key::GroupKey;
 use crate::pure::publish::Cursor;
@@ -97,15 +97,16 @@ fn read_named(
     keys: &[GroupKey],
     rows_max: usize,
 ) -> PortResult<(Meta, Result<Rows, Stop>)> {
-    let (meta, fields) = store.read_rows(&view.object, keys)?;
+    let (meta, groups) = store.read_groups(&view.object, keys)?;
     let types = view.grain_types();
     let mut sums = AddedUp::new(query, view, rows_max);
-    for (key, fields) in keys.iter().zip(&fields) {
-        // No fields: there is no such group.
-        if fields.is_empty() {
-            continue;
-        }
-        if let Err(stop) = add(view, query, &types, key, fields, &mut sums) {
+    for (key, StoredGroup { fields, indexed }) in keys.iter().zip(&groups) {
+        let added = match (indexed, fields.is_empty()) {
+            (true, _) => add(view, query, &types, key, fields, &mut sums),
+            (false, true) => Ok(()),
+            (false, false) => Err(damaged(format!("row {key} is not in the index"))),
+        };
+        if let Err(stop) = added {
             return Ok((meta, Err(stop)));
         }
     }
@@ -143,6 +144,10 @@ fn read_range(
     }
 }
 
+fn damaged(what: String) -> Stop {
+    Stop::Trouble(Check::failed(Code::Unreachable, what))
+}
+
 fn add(
     view: &View,
     query: &Query,
@@ -151,7 +156,6 @@ fn add(
     fields: &StoredFields,
     sums: &mut AddedUp<'_>,
 ) -> Result<(), Stop> {
-    let damaged = |what: String| Stop::Trouble(Check::failed(Code::Unreachable, what));
     let Some(grain) = key.decode(types) else {
         return Err(damaged(format!("the index names {key}, which is no group of the view")));
     };

@@ -25,19 +25,14 @@ impl Keys {
     /// For a question about columns of the grain alone.
     pub fn of(query: &Query, view: &View) -> Self {
         match named(query, view) {
-            // One group is a range of its own: that also shows an index entry whose row is gone.
-            Some(keys) if keys.len() != 1 => Keys::Named(keys),
-            _ => range(query, view),
+            Some(keys) => Keys::Named(keys),
+            None => range(query, view),
         }
     }
 }
 
-/// All keys, where the conditions name every value of every dimension. A row without fields must then mean that
-/// there is no such group, so some measure has to be a number in every group.
+/// All keys, where the conditions name every value of every dimension, and are not too many.
 fn named(query: &Query, view: &View) -> Option<Vec<GroupKey>> {
-    if !view.measures.iter().any(|measure| measure.aggregate.is_never_null()) {
-        return None;
-    }
     let mut combinations: Vec<Vec<Value>> = vec![Vec::new()];
     for dimension in &view.grain {
         let values = query.values(dimension.column)?;
@@ -61,14 +56,11 @@ fn range(query: &Query, view: &View) -> Keys {
     let mut rest = view.grain.iter().peekable();
     while let Some(dimension) = rest.peek() {
         match query.values(dimension.column).as_deref() {
-            // The last dimension is always followed by something, or the keys would have been named.
+            // Some other dimension has not, or the keys would have been named.
             Some([value]) => {
                 prefix.push_str(GroupKey::encode(std::slice::from_ref(value)).as_str());
-                rest.next();
-                if rest.peek().is_none() {
-                    return Keys::Range { after: just_below(&prefix), through: Some(prefix) };
-                }
                 prefix.push(':');
+                rest.next();
             }
             _ => break,
         }
