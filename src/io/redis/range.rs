@@ -62,9 +62,11 @@ pub(super) fn read(
         }
     };
     // 2. What it answered, where the index still named the same.
-    let answers = sequence(replies.pop().unwrap_or(Value::Nil).extract_error()?);
-    let Some(mut answers) = answers.filter(|answers| answers.len() == 2 + members.len()) else {
-        return Ok((None, None));
+    let mut answers = match replies.pop() {
+        // A row of another type is an error among its answers, and data here.
+        Some(Value::Array(answers)) if answers.len() == 2 + members.len() => answers,
+        Some(Value::ServerError(error)) => return Err(error.into()),
+        _ => return Ok((None, None)),
     };
     let rows = answers.split_off(2);
     first_error_but_wrong_type(&rows)?;
