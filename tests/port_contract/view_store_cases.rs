@@ -314,6 +314,31 @@ on_both! {
         assert_eq!(keys(Some("k0999"), None, 1_000).len(), 500);
     }
 
+    /// Each page of a walk is of its own instant, whatever happens between two of them.
+    fn a_walk_sees_what_changed_between_its_pages(bench) {
+        let mut store = bench.client();
+        first(&mut *store, (0..3_500).map(|n| set_all(&format!("k{n:04}"), n)).collect());
+        let mut page = |after: Option<&str>| store.read_range(VIEW, after, None, 1_000).unwrap();
+        assert_eq!(page(None).rows.last().unwrap().0, "k0999");
+        // An entry goes, one comes, a value changes: all of the page that is read next.
+        let groups = vec![remove("k1001"), set_all("k1001b", 7), set_all("k1002", 8)];
+        accept(&mut *bench.client(), &publish(&cursor(1, "n"), &cursor(2, "n"), groups));
+        let read = page(Some("k0999"));
+        assert_eq!(read.meta["version"], "2");
+        let shown: Vec<_> = read.rows[..4].iter().map(|(key, row)| (key.as_str(), row["gmv"].as_str())).collect();
+        assert_eq!(shown, [("k1000", "1000"), ("k1001b", "7"), ("k1002", "8"), ("k1003", "1003")]);
+        // A value changes, and a row goes that the index still names.
+        accept(&mut *bench.client(), &publish(&cursor(2, "n"), &cursor(3, "n"), vec![set_all("k2001", 9)]));
+        bench.delete_row("k2002");
+        bench.replace_row("k2003");
+        let read = page(Some("k1999"));
+        assert_eq!((read.meta["version"].as_str(), read.rows[1].1["gmv"].as_str()), ("3", "9"));
+        assert!(read.rows[2].1.is_empty());
+        assert_eq!(read.rows[3].1["_error"], "wrongtype");
+        assert_eq!(page(Some("k2999")).rows.len(), 500);
+        assert!(page(Some("k3499")).rows.is_empty());
+    }
+
     /// Named rows come in the order asked, with the meta of the same instant; twice if asked twice.
     fn rows_are_read_in_the_order_asked(bench) {
         let mut store = bench.client();

@@ -16,6 +16,7 @@ mod plain;
 mod private_server;
 mod probe;
 mod publish;
+mod range;
 mod remove;
 mod script;
 mod store;

@@ -6,6 +6,7 @@ use super::connect::Connector;
 use super::keys::{KeySpace, ViewKeys};
 use super::probe::{self, StoreFacts};
 use super::publish::{Damage, check, parse_reply, write_arguments};
+use super::range::{self, Bounds, Guess};
 use super::trouble::{from_redis, unexpected_reply};
 use super::values::{fields, row_fields, sequence, text};
 use super::{RedisSettings, script, survey};
@@ -32,6 +33,8 @@ pub struct RedisStore {
     connection: Option<Connection>,
     key_space: KeySpace,
     changes_max: u64,
+    /// Keys of the slice that a walk reads next.
+    guess: Option<Guess>,
 }
 
 impl RedisStore {
@@ -42,6 +45,7 @@ impl RedisStore {
             connection: None,
             key_space: KeySpace::new(&settings.prefix)?,
             changes_max: settings.changes_max,
+            guess: None,
         })
     }
 
@@ -119,10 +123,23 @@ impl ViewStore for RedisStore {
         let keys = self.key_space.view(object)?;
         let from = after.map_or("-".to_owned(), |after| format!("({after}"));
         let to = through.map_or("+".to_owned(), |through| format!("[{through}"));
+        let limit = limit.min(RANGE_LIMIT_MAX);
+        // A walk over much asks for as much as it gets.
+        if limit == RANGE_LIMIT_MAX {
+            let bounds = Bounds { meta: keys.meta.clone(), from: from.clone(), to: to.clone(), limit };
+            let guess = self.guess.take();
+            let (read, guess) = self.call("reading a range", &keys.meta, |connection| {
+                range::read(connection, &keys, &bounds, guess)
+            })?;
+            self.guess = guess;
+            if let Some(read) = read {
+                return Ok(read);
+            }
+        }
         let reply = self.call("reading a range", &keys.meta, |connection| {
             script::READ.run(connection, |cmd| {
                 cmd.arg(1).arg(&keys.meta).arg(&from).arg(&to);
-                cmd.arg(limit.min(RANGE_LIMIT_MAX));
+                cmd.arg(limit);
             })
         })?;
         let read = self.understood("reading a range", &keys.meta, parse_range(reply))?;
